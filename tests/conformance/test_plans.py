@@ -4,6 +4,7 @@ The statements are those that the store sends, caught on their way and given to 
 them here would go on passing after the original had changed.
 """
 
+import itertools
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -86,6 +87,7 @@ def fill(tx: Connection) -> None:
 
 
 due_clock = half_hours()
+_keys = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +139,11 @@ async def claim(store: SqlStore) -> None:
 
 async def submit(store: SqlStore) -> None:
     await store.submit(new_job(user_id="user_3"))
+
+
+async def submit_many(store: SqlStore) -> None:
+    keys = [f"key_{next(_keys)}" for _ in range(3)]
+    await store.submit_many([new_job(user_id="user_3", key=key) for key in keys])
 
 
 async def settle(store: SqlStore) -> None:
@@ -252,6 +259,14 @@ ASKS = {
         },
     ),
     "submit": Ask(submit, {"(WITH job AS .)?INSERT INTO headgate_jobs": _TURNS}),
+    "submit many": Ask(
+        submit_many,
+        {
+            f"({_GIVEN} )?SELECT given.place, .*request_hash": {"uq_headgate_jobs_key"},
+            f"({_GIVEN} )?SELECT given.place, .*connection_id": {"uq_headgate_jobs_active"},
+            _LOOK_FOR_TURNS: _TURNS,
+        },
+    ),
     "settle": Ask(
         settle, {_LOOK_FOR_TURNS: _TURNS, f"({_GIVEN} )?UPDATE headgate_jobs SET state": {_BY_JOB}}
     ),

@@ -15,7 +15,7 @@ from headgate.loops.scheduler import Scheduler
 from headgate.model import change
 from headgate.model.job import Lane
 from headgate.signals.local import LocalSignal
-from headgate.store.sql import jobs as job_statements
+from headgate.store.sql import new_jobs
 from headgate.store.sql.database import Database
 from tests.stores import LEASE, START, MakeDatabase, tally
 
@@ -125,17 +125,17 @@ async def test_with_every_tick_two_processes_and_a_crash_nobody_has_two_jobs_or_
 
 async def many_nights(one: Weeks, two: Weeks, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = Random(7)
-    submit = job_statements.submit_asleep
+    insert = new_jobs.insert
     dying = False
 
-    def crash(tx: Any, at: Any, batch: Any, data: Any) -> set[str]:
+    def crash(tx: Any, rows: Any, data: Any) -> set[str]:
         # After user 3 of 5, in one night out of three, whichever process it is.
         if dying:
-            submit(tx, at, batch[:3], data)
+            insert(tx, rows[:3], data)
             raise KeyError("killed")
-        return submit(tx, at, batch, data)
+        return insert(tx, rows, data)
 
-    monkeypatch.setattr(job_statements, "submit_asleep", crash)
+    monkeypatch.setattr(new_jobs, "insert", crash)
     clock, tick = one.clock, START
     schedulers = [one.scheduler(), two.scheduler()]
     for night in range(21):

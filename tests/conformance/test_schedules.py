@@ -22,7 +22,7 @@ from headgate.ports.schedules import (
     UserFailures,
 )
 from headgate.ports.store import JobFilter
-from headgate.store.sql import jobs as job_statements
+from headgate.store.sql import new_jobs
 from headgate.store.sql import schedules as statements
 from headgate.store.sql.database import Database
 from headgate.store.sql.schedules import SqlSchedules
@@ -233,13 +233,13 @@ async def test_a_crash_after_the_third_of_five_users_leaves_nothing_and_all_get_
         raise KeyError("the process is gone")
 
     # The first three are written, and then the process ends: nobody commits.
-    submit = job_statements.submit_asleep
+    insert = new_jobs.insert
 
-    def submit_three(tx: object, at: object, batch: object, data: object) -> set[str]:
-        submit(tx, at, batch[:3], data)  # type: ignore[arg-type,index]
+    def insert_three(tx: object, rows: object, data: object) -> set[str]:
+        insert(tx, rows[:3], data)  # type: ignore[arg-type,index]
         raise KeyError("the process is gone")
 
-    with patch.object(job_statements, "submit_asleep", submit_three), pytest.raises(KeyError):
+    with patch.object(new_jobs, "insert", insert_three), pytest.raises(KeyError):
         await schedules.fire(new_tick())
     assert await stores.everything(store) == before
     with patch.object(statements, "_insert_users", dies), pytest.raises(KeyError):

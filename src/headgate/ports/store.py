@@ -5,12 +5,13 @@ Every method is one atomic, durable operation, under the promises of `ports/leas
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
+from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.base.errors import StoreFault
+from headgate.base.errors import HeadgateError, StoreFault
 from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Summary
 from headgate.model.record import (
@@ -62,6 +63,29 @@ class SubmitResult(msgspec.Struct, frozen=True):
 
     job: Job
     created: bool
+
+
+class SubmitStatus(StrEnum):
+    """What has become of one of many requests for jobs."""
+
+    CREATED = "created"
+    #: The key was used before for the same request: the job of that request is the answer.
+    EXISTING = "existing"
+    #: The sync has an active job for the connection, and no other was created.
+    ACTIVE = "active"
+    #: The request cannot be carried out in the present state; nothing was written for it.
+    REFUSED = "refused"
+
+
+class SubmitOutcome(msgspec.Struct, frozen=True):
+    """What has become of one of many requests for jobs, and which job it is about."""
+
+    status: SubmitStatus
+    #: The job that was created, that has the key, or that is active.
+    job_id: str | None
+    #: A request that was refused: the field that is to blame, and why.
+    field: str | None = None
+    error: HeadgateError | None = None
 
 
 class JobClaimResult(msgspec.Struct, frozen=True, gc=False):
@@ -116,6 +140,18 @@ class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
 
         Raises ActiveJobExists if the sync has an active job for the connection, and KeyReused if
         the key was used for another request.
+        """
+        ...
+
+    async def submit_many(self, new: Sequence[NewJob]) -> Sequence[SubmitOutcome]:
+        """Store jobs as one `submit` after another would; the outcomes are in the same order.
+
+        A request may meet one that comes before it, by its key or by its sync and connection. Of a
+        user's jobs that are due, each takes the turn after the one before. A key that was used for
+        another request is REFUSED, with KeyReused; nothing is raised because of one request.
+
+        It is one transaction, unless a store cannot have one so large. Then, after an error, some
+        of the jobs may be stored: a request with a key may be repeated.
         """
         ...
 

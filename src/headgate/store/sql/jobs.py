@@ -1,13 +1,14 @@
 """Jobs: submitting, claiming and finding them.
 
-Changes of claimed jobs are in `settle.py`, and the order of the queue is in `queue.py`. On Postgres
-submitting and claiming are one statement each, and need no explicit transaction.
+Many at once are submitted in `bulk_submit.py`. Changes of claimed jobs are in `settle.py`, and the
+order of the queue is in `queue.py`. On Postgres submitting and claiming are one statement each, and
+need no explicit transaction.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
@@ -26,19 +27,16 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy.sql.dml import ReturningUpdate
-from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
-from headgate.base.encoding import JsonObject
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
-from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, NewJob, SubmitResult
 from headgate.store.sql import events, queue
-from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import ZERO, Moment, instant
+from headgate.store.sql.new_jobs import DEFAULTS, FIRST, GIVEN
 from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
 from headgate.store.sql.settle import TABLE, active_job_of
-from headgate.store.sql.statements import ROWS_MAX, Insert, insert_into
+from headgate.store.sql.statements import ROWS_MAX, insert_into
 from headgate.store.sql.tables import ACTIVE, ASLEEP, QUEUED, job_events, jobs
 from headgate.store.sql.types import UtcTime
 
@@ -60,23 +58,11 @@ def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) ->
     raise Conflict("other requests for the same sync and connection keep winning; try again")
 
 
-#: The columns of a new job, by the names of its fields.
-_GIVEN = tuple(name for name in NewJob.__struct_fields__ if name != "delay")
-#: Named here, because SQLAlchemy does not fill in defaults if the INSERT is part of a statement.
-_DEFAULTS: dict[str, Any] = {
-    column.name: column.default.arg
-    for column in jobs.c
-    if column.name not in _GIVEN and isinstance(column.default, ScalarElementColumnDefault)
-}
-#: The first state of every job.
-_NEW = {"state": JobState.PENDING, "reason": Reason.QUEUED}
-
-
 def _insert(tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str]) -> Job | None:
     queued = new.delay <= ZERO and new.sync in syncs
     statement = _submission(tx.dialect, len(syncs) if queued else None, server=now.server)
     event_data = {"lane": new.lane.value}
-    values = {f"new_{name}": getattr(new, name) for name in _GIVEN}
+    values = {f"new_{name}": getattr(new, name) for name in GIVEN}
     binds = {"of_lane": new.lane, "event_data": event_data, **bind_syncs(syncs)}
     row = tx.execute(
         statement, {**values, **binds, **now.binds(delay=max(new.delay, ZERO))}
@@ -93,15 +79,15 @@ def _insert(tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str]) -> J
 def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[Any]:
     """Insert a job, into the queue of so many syncs or asleep; on Postgres with its first event."""
     values: dict[str, BindParameter[Any]] = {
-        name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in _GIVEN
+        name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in GIVEN
     }
     now = instant(server=server)
     insert = (
         insert_into(dialect, jobs)
         .values(
-            **{name: literal(value, jobs.c[name].type) for name, value in _DEFAULTS.items()},
+            **{name: literal(value, jobs.c[name].type) for name, value in DEFAULTS.items()},
             **values,
-            **_NEW,
+            **FIRST,
             provider=values["source"],
             wake_at=instant(server=server, after="delay"),
             turn=null() if syncs is None else queue.next_turn(syncs, values["user_id"]),
@@ -140,26 +126,6 @@ def _by_key(tx: Connection, new: NewJob) -> Job | None:
     return TABLE.get(tx, row.id, user_id=new.user_id)
 
 
-def submit_asleep(
-    tx: Connection, at: datetime, batch: Sequence[tuple[NewJob, datetime]], data: JsonObject
-) -> set[str]:
-    """Store many jobs at once, each of which sleeps until its time; returns the ids of those.
-
-    A job whose key or whose sync and connection are taken is left out. `data` is added to the first
-    event of each.
-    """
-    # Always in the same order: two batches that meet would otherwise wait for each other.
-    ordered = sorted(batch, key=lambda pair: (pair[0].sync, pair[0].connection_id))
-    inserted = _insert_asleep.run(tx, [_asleep_row(new, wake_at, at) for new, wake_at in ordered])
-    ids: set[str] = {row[0] for result in inserted for row in result}
-    lanes = {new.id: new.lane.value for new, _ in batch}
-    events.append(
-        tx,
-        [(each, at, EventKind.SUBMITTED, {"lane": lanes[each], **data}) for each in sorted(ids)],
-    )
-    return ids
-
-
 def active_by_connection(
     tx: Connection, sync: str, connection_ids: Sequence[str]
 ) -> dict[str, str]:
@@ -172,29 +138,6 @@ def active_by_connection(
         )
         found.update((connection_id, job_id) for connection_id, job_id in tx.execute(query))
     return found
-
-
-def _asleep_row(new: NewJob, wake_at: datetime, at: datetime) -> dict[str, Any]:
-    return {
-        **_DEFAULTS,
-        **_NEW,
-        **{name: getattr(new, name) for name in _GIVEN},
-        "provider": new.source,
-        "wake_at": wake_at,
-        "created_at": at,
-        "updated_at": at,
-    }
-
-
-def _if_free(insert: Insert) -> Insert:
-    return cast(Insert, insert.on_conflict_do_nothing().returning(jobs.c.id))
-
-
-_insert_asleep = insert_many(
-    jobs,
-    (*_DEFAULTS, *_NEW, *_GIVEN, "provider", "wake_at", "created_at", "updated_at"),
-    on_conflict=_if_free,
-)
 
 
 # ---- claiming ----------------------------------------------------------------------------------

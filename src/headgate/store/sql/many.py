@@ -5,7 +5,7 @@ SQLite, a switch between threads. Here the statement reads the rows as a table: 
 array for each column, on SQLite from a list of VALUES. Either way a batch is one statement.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -59,6 +59,10 @@ class BatchStatement:
     def run(self, tx: Connection, rows: Sequence[Any]) -> Results:
         """Run it for all rows, in no particular order; returns the result of each statement."""
         return self._on(tx.dialect)(tx, rows) if rows else ()
+
+    def find(self, tx: Connection, rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        """Run it for all rows; the rows that it returns, in no particular order."""
+        return chain.from_iterable(self.run(tx, rows))
 
     def _on(self, dialect: Dialect) -> Run:
         if dialect.name not in self._run_on:

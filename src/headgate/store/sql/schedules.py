@@ -14,9 +14,10 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, literal, select, up
 from headgate.base.errors import NotFound
 from headgate.model.schedule import ScheduleState, SkipReason, TickUser
 from headgate.ports.schedules import DeclaredSchedule, FiredTick, NewTick
-from headgate.store.sql import candidates, jobs, tick_history
+from headgate.store.sql import candidates, jobs, new_jobs, tick_history
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment
+from headgate.store.sql.new_jobs import NewRow
 from headgate.store.sql.port import SqlPort, reads, reads_timed, writes_timed
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import schedules, tick_users, ticks
@@ -64,7 +65,8 @@ def fire(tx: Connection, now: Moment, new: NewTick) -> FiredTick | None:
     if not _insert_tick(tx, new, at):
         return None
     data = {"schedule": new.schedule, "tick": new.tick.isoformat()}
-    stored = jobs.submit_asleep(tx, at, [(each.new, each.starts_at) for each in new.jobs], data)
+    rows = [NewRow(each.new, at, each.starts_at) for each in new.jobs]
+    stored = new_jobs.insert(tx, rows, data)
     overtaken = _overtaken(tx, new, stored)
     queued = [
         TickUser(user_id=job.user_id, connection_id=job.connection_id, job_id=job.id)

@@ -11,11 +11,9 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
 from headgate.ports.notifications import NotificationComposer
-from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitResult
-from headgate.store.sql import coverage as days
-from headgate.store.sql import events as job_events
-from headgate.store.sql import high_water as marks
+from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitOutcome, SubmitResult
 from headgate.store.sql import (
+    bulk_submit,
     job_counts,
     jobs,
     long_pauses,
@@ -27,6 +25,9 @@ from headgate.store.sql import (
     users,
     workers,
 )
+from headgate.store.sql import coverage as days
+from headgate.store.sql import events as job_events
+from headgate.store.sql import high_water as marks
 from headgate.store.sql import receipts as sent
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
@@ -71,6 +72,11 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return await self.database.autocommit(
             lambda tx: jobs.submit(tx, self.database.moment(), new, syncs=self._syncs)
         )
+
+    async def submit_many(self, new: Sequence[NewJob]) -> Sequence[SubmitOutcome]:
+        """Store jobs in one transaction; the outcomes are in the same order."""
+        submit = partial(bulk_submit.submit_many, wanted=new, syncs=self._syncs)
+        return await self.database.write(lambda tx: submit(tx, self.database.moment()))
 
     async def claim(
         self, lane: Lane, *, worker: str, limit: int, lease: timedelta
