@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import msgspec
 
 from headgate.backends import (
+    check_needs,
     configure_systems,
+    lacking,
     load_settings,
-    open_database,
+    open_backend,
     open_limiter,
     open_sender,
-    open_signal,
     open_transport,
     open_vault,
-    schemas_of,
     vault_from,
 )
 from headgate.base.clock import Clock, SystemClock
@@ -58,6 +58,7 @@ from headgate.model.worker import Worker
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.auth import AuthContext, Vault
 from headgate.ports.idempotency import IdempotencyStore
+from headgate.ports.outbox import OutboxStore
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
 from headgate.system import System, build_registry, build_targets
@@ -68,6 +69,7 @@ from headgate.system_data import AppSystemData
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from headgate.ports.backend import Backend
     from headgate.store.sql.database import Database
 
 T = TypeVar("T")
@@ -82,7 +84,7 @@ class App:
 
     def __init__(
         self,
-        database: "str | Database" = "sqlite:///headgate.db",
+        database: "str | Database | Backend" = "sqlite:///headgate.db",
         *,
         systems: Iterable[System] = (),
         syncs: Iterable[Sync] = (),
@@ -108,37 +110,26 @@ class App:
         credentials of users; by default the keys in the settings do. A test passes its own
         database, transport, signal, clock and randomness.
         """
-        from headgate.store.sql.api_keys import SqlApiKeys
-        from headgate.store.sql.connect_attempts import SqlConnectAttempts
-        from headgate.store.sql.connections import SqlConnections
-        from headgate.store.sql.item_store import SqlItems
-        from headgate.store.sql.outbox import SqlOutbox
-        from headgate.store.sql.store import SqlStore
-        from headgate.store.sql.users import SqlUsers
-
         self.clock = clock or SystemClock()
         self.rng = rng or system_random()
         self._ids = UlidIds(self.clock, self.rng)
         self._worker_settings = worker or WorkerSettings()
         #: The name of this process, on its claims and leases.
         self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
-        #: The database, such as for the address that a command shows.
-        self.database = self._database = open_database(database, self.clock)
+        #: The database with its stores, such as for the address that a command shows.
+        self.database = backend = open_backend(database, self.clock)
         #: The systems by name.
         self.systems = configure_systems(systems)
         #: What the application declares: syncs, providers, budgets and collections.
         self.registry = registry = build_registry(self.systems.values(), syncs, schedules)
         composer = None if notifications is None else Composer(notifications, registry.titles)
-        self._store = SqlStore(self._database, registry.names, composer)
-        self._items = SqlItems(self._database)
-        self._users = SqlUsers(self._database)
-        self._connections = SqlConnections(self._database)
-        self._attempts = SqlConnectAttempts(self._database)
-        self._api_keys = SqlApiKeys(self._database)
-        self._limiter = open_limiter(self._database, redis, self.clock, self._ids)
-        self._outbox_store = SqlOutbox(self._database, self.clock)
+        self._store = backend.store(registry.names, composer)
+        self._items, self._users = backend.items, backend.users
+        self._connections = backend.connections
+        self._limiter = open_limiter(backend, redis, self.clock, self._ids)
         self._told_by = notifications
         self._targets = build_targets(self.systems.values(), topics, targets, notifications)
+        check_needs(backend, self.systems.values(), registry, self._targets)
         #: Why the application cannot be opened, if it cannot.
         self._unready: InvalidInput | None = None
         #: The transports that this object opened and has to close.
@@ -147,8 +138,6 @@ class App:
         self.measurements = Measurements(registry)
         drainer, vault, transport = self._open_parts(vault, transport)
         self._runtime = self._build_runtime(signal, vault, transport, entitlement, drainer)
-        #: Messages to other systems, enqueued in an application's own transactions.
-        self.outbox = self._build_outbox(drainer)
 
     def _open_parts(
         self, vault: Vault | None, transport: Transport | None
@@ -173,12 +162,10 @@ class App:
         entitlement: Entitlement | None,
         drainer: Drainer | None,
     ) -> Runtime:
-        from headgate.store.sql.schedules import SqlSchedules
-
         return Runtime(
             store=self._store,
-            schedules=SqlSchedules(self._database),
-            signal=signal or open_signal(self._database, self.clock, origin=self.name),
+            schedules=self.database.schedules,
+            signal=signal or self.database.signal(origin=self.name),
             clock=self.clock,
             ids=self._ids,
             rng=self.rng,
@@ -228,20 +215,7 @@ class App:
             lease=timedelta(seconds=self._worker_settings.lease_s),
             retry=self._worker_settings.outbox.retry,
             measurements=self.measurements,
-            find_fault=self._database.find_fault,
-        )
-
-    def _build_outbox(self, drainer: Drainer | None) -> Outbox:
-        from headgate.store.sql.outbox_writer import SqlOutboxWriter
-
-        return Outbox(
-            store=self._outbox_store,
-            writer=SqlOutboxWriter(self.clock),
-            targets=self._targets,
-            signal=self._runtime.signal,
-            ids=self._ids,
-            drainer=drainer,
-            settings=self._worker_settings.outbox,
+            find_fault=self.database.find_fault,
         )
 
     def _credentials(self, vault: Vault | None, transport: Transport | None) -> Credentials | None:
@@ -255,21 +229,21 @@ class App:
 
         Raises InvalidInput if a source needs encryption keys and there are no valid ones.
         """
-        from headgate.store.sql import schema
-
         if self._unready is not None:
             raise self._unready
-        await self._database.open()
-        await schema.prepare(self._database, schemas_of(self.systems.values()))
+        await self.database.open()
+        await self.database.prepare(self._tables)
         await self._runtime.signal.start()
 
     async def migrate(self) -> "Mapping[str, tuple[str | None, str]]":
         """Migrate all tables; returns the revisions before and after, by owner."""
-        from headgate.store.sql import schema
+        await self.database.open()
+        return await self.database.migrate(self._tables)
 
-        await self._database.open()
-        schemas = schemas_of(self.systems.values())
-        return {each.name: await schema.migrate(self._database, each) for each in schemas}
+    @property
+    def _tables(self) -> Mapping[str, str]:
+        """The addresses of systems' own tables."""
+        return {each.name: each.tables for each in self.systems.values() if each.tables is not None}
 
     async def close(self) -> None:
         """Close all connections; safe to call twice."""
@@ -279,7 +253,7 @@ class App:
         for transport in self._own_transports:
             await transport.close()
         await self._limiter.close()
-        await self._database.close()
+        await self.database.close()
 
     async def __aenter__(self) -> Self:
         """Open the application."""
@@ -317,6 +291,8 @@ class App:
     @property
     def schedules(self) -> Schedules:
         """Schedules: look at them, plan, run, pause and resume them."""
+        if self.database.schedules is None:
+            raise InvalidInput("schedules", lacking(self.database, "schedules"))
         return Schedules(self._runtime, worker=self.name)
 
     @property
@@ -327,10 +303,29 @@ class App:
     @cached_property
     def users(self) -> Users:
         """Users: their plans, logins and preferences."""
-        from headgate.store.sql.erasures import SqlErasures
-
-        store, systems = SqlErasures(self._database), AppSystemData(self)
+        store, systems = self.database.erasures, AppSystemData(self)
+        if store is None:
+            return Users(self._users, None)
         return Users(self._users, UserData(self._runtime, store, self._connections, systems))
+
+    @property
+    def _outbox_store(self) -> OutboxStore:
+        if self.database.outbox is None:
+            raise InvalidInput("outbox", lacking(self.database, "an outbox"))
+        return self.database.outbox
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        """Messages to other systems, enqueued in an application's own transactions."""
+        return Outbox(
+            store=self._outbox_store,
+            writer=self.database.outbox_writer,
+            targets=self._targets,
+            signal=self._runtime.signal,
+            ids=self._ids,
+            drainer=self._runtime.drainer,
+            settings=self._worker_settings.outbox,
+        )
 
     @property
     def notifications(self) -> Notifications:
@@ -340,7 +335,7 @@ class App:
     @property
     def api_keys(self) -> ApiKeys:
         """The keys for the HTTP API."""
-        return ApiKeys(self._api_keys, self._runtime)
+        return ApiKeys(self.database.api_keys, self._runtime)
 
     @property
     def backfills(self) -> Backfills:
@@ -352,21 +347,25 @@ class App:
         """Users' connections to providers: make, pause and remove them."""
         rt = self._runtime
         return Connections(
-            self._connections, self._attempts, rt.credentials, rt.registry, self._items
+            self._connections, self.database.attempts, rt.credentials, rt.registry, self._items
         )
 
     @property
     def idempotency(self) -> IdempotencyStore:
         """The responses to API requests with an idempotency key."""
-        from headgate.store.sql.idempotency import SqlIdempotency
-
-        return SqlIdempotency(self._database)
+        return self.database.idempotency
 
     async def workers(self) -> Sequence[Worker]:
         """Return the worker processes that are alive, and what each can run."""
         return await self._store.live_workers()
 
-    # ---- a system's own tables -----------------------------------------------------------------
+    @property
+    def _database(self) -> "Database":
+        """The SQL database; InvalidInput if it is another kind."""
+        tables = self.database.tables
+        if tables is None:
+            raise InvalidInput("database", lacking(self.database, "tables"))
+        return cast("Database", tables)
 
     async def read(self, operation: "Callable[[Connection], T]") -> T:
         """Run a system's own queries: `operation(connection)`, which changes nothing."""
@@ -384,7 +383,7 @@ class App:
 
     async def ping(self) -> None:
         """Raise StoreUnavailable if the database does not respond."""
-        await self._database.ping()
+        await self.database.ping()
 
     async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> RekeyResult:
         """Encrypt all credentials with the newest key; safe to stop and to repeat."""

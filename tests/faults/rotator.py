@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Sequence
 
-from headgate.backends import open_database
+from headgate.backends.sql import open_database
 from headgate.base.clock import SystemClock
 from headgate.connectors.vault import AesVault
 from headgate.flow import rekey

@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -33,6 +33,7 @@ from headgate.model.states import DeliveryState
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX
 from headgate.ports.outbox import DeliveryFilter
 from headgate.ports.signal import OUTBOX
+from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import messages
 from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
 from tests.outboxes import LOCAL, TOPIC, PostOffice, ScriptedSender, in_post_office, target
@@ -915,7 +916,7 @@ def test_messages_of_a_chunk_that_fails_are_not_enqueued(
     async def main(world: World) -> None:
         # Given a store that refuses the first chunk twice
         app, sender = await application(world, Sync(name="pages", source=two_pages()))
-        settle, left = app._store.settle_in, [2]
+        settle, left = cast(SqlStore, app._store).settle_in, [2]
 
         def refusing(tx: Any, now: Any, batch: Any) -> Any:
             settled = settle(tx, now, batch)

@@ -27,8 +27,8 @@ _log = get_logger(__name__)
 class Users:
     """The users of an application."""
 
-    def __init__(self, store: UserStore, data: UserData) -> None:
-        """Store the users in `store`; `data` is all that is stored of them."""
+    def __init__(self, store: UserStore, data: UserData | None) -> None:
+        """Store the users in `store`; `data` is all that is stored of them, if it can be found."""
         self._store = store
         self._data = data
 
@@ -113,7 +113,7 @@ class Users:
 
     def export(self, user_id: str) -> AsyncIterator[JsonObject]:
         """Everything that is stored of the user, without secrets, each row with its `type`."""
-        return self._data.export(user_id)
+        return self._known_data.export(user_id)
 
     async def forget(
         self,
@@ -130,11 +130,17 @@ class Users:
         After `batches_max` batches it returns, not finished; the workers go on with it.
         """
         _check_line("by", by, BY_LENGTH_MAX)
-        return await self._data.forget(user_id, by=by, batches_max=batches_max, told=told)
+        return await self._known_data.forget(user_id, by=by, batches_max=batches_max, told=told)
 
     async def continue_erasures(self) -> bool:
         """Do a batch of an erasure that has not finished; False if there is none."""
-        return await self._data.go_on()
+        return self._data is not None and await self._data.go_on()
+
+    @property
+    def _known_data(self) -> UserData:
+        if self._data is None:
+            raise InvalidInput("database", "this kind of database cannot erase or export users")
+        return self._data
 
 
 def _check_line(field: str, text: str, length_max: int) -> None:

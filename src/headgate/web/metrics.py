@@ -195,6 +195,8 @@ def _of_items(stats: Sequence[ItemStats]) -> Iterator[Metric]:
 
 
 async def _schedules(app: App) -> Iterable[Metric]:
+    if app.database.schedules is None:
+        return []
     return _of_schedules(await app.schedules.stats())
 
 
@@ -256,6 +258,8 @@ def _of_schedules(stats: Sequence[ScheduleStats]) -> Iterator[Metric]:
 
 
 async def _outbox(app: App) -> Iterable[Metric]:
+    if app.database.outbox is None:
+        return []
     counted, stops = await app.outbox.count(), await app.outbox.stopped_targets()
     names = app.outbox.targets.names
     samples = [

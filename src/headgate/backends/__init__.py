@@ -3,15 +3,13 @@
 What is imported here late is an extra, or takes longer to load than all the rest together.
 """
 
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
-from headgate.base.lazy import load, needs_extra
+from headgate.base.lazy import needs_extra
 from headgate.connectors.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
 from headgate.connectors.urls import origin_of
 from headgate.flow.notifications import NotificationSettings
@@ -21,18 +19,17 @@ from headgate.flow.targets import Targets
 from headgate.model.mail_server import MailServer
 from headgate.model.target import Target
 from headgate.ports.auth import Vault
+from headgate.ports.backend import Backend
 from headgate.ports.connector import Provider
 from headgate.ports.limiter import Limiter
 from headgate.ports.notification_links import NotificationLinks
 from headgate.ports.sender import Sender
-from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
 from headgate.system import System
 
 if TYPE_CHECKING:
     from headgate.settings import Settings
     from headgate.store.sql.database import Database
-    from headgate.store.sql.schema import Schema
 
 
 def configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
@@ -48,61 +45,61 @@ def configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
     return by_name
 
 
-def schemas_of(systems: Iterable[System]) -> "Sequence[Schema]":
-    """Return the schemas of Headgate itself and of the systems that have tables."""
-    from headgate.store.sql.schema import ENGINE, schema_of
+def open_backend(address: "str | Database | Backend", clock: Clock) -> Backend:
+    """Return the backend at an address, not yet connected; one that was made is as it is."""
+    from headgate.backends.sql import SqlBackend, open_database
+    from headgate.store.sql.database import Database
 
-    schemas = [ENGINE]
-    for system in systems:
-        if system.tables is not None:
-            tables = load(system.tables, field=f"{system.name}.tables")
-            module = sys.modules[system.tables.partition(":")[0]]
-            migrations = Path(str(module.__file__)).parent / "migrations"
-            schemas.append(schema_of(system.name, tables, migrations))
-    return schemas
+    if isinstance(address, str):
+        return SqlBackend(open_database(address, clock), clock)
+    return SqlBackend(address, clock) if isinstance(address, Database) else address
 
 
-def open_database(address: "str | Database", clock: Clock) -> "Database":
-    """Return the database at an address, not yet connected; one that was made is as it is."""
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    if not isinstance(address, str):
-        return address
-    try:
-        url = make_url(address)
-    # A port that is no number is a ValueError.
-    except (ArgumentError, ValueError):
-        raise InvalidInput(
-            "database", "is not an address; write sqlite:///file.db or postgresql://host/name"
-        ) from None
-    match url.get_backend_name():
-        case "sqlite":
-            if not url.database or url.database == ":memory:":
-                raise InvalidInput("database", "name a file, such as sqlite:///headgate.db")
-            from headgate.store.sql.sqlite import SqliteDatabase
-
-            return SqliteDatabase(Path(url.database), clock)
-        case "postgresql":
-            with needs_extra("database", "postgres"):
-                from headgate.store.sql.postgres import PostgresDatabase
-
-                # Inside the block: SQLAlchemy imports the driver only here.
-                return PostgresDatabase(address, clock)
-            raise AssertionError("unreachable")
-        case other:
-            raise InvalidInput("database", f"{other} is not supported; use sqlite or postgresql")
+def check_needs(
+    backend: Backend, systems: Iterable[System], registry: Registry, targets: Targets
+) -> None:
+    """Refuse an application that needs what its database does not have, naming what needs it."""
+    for what, has, needing in (
+        ("an outbox", backend.outbox, [*_with_messages(systems), *_of_outbox(targets)]),
+        ("schedules", backend.schedules, [*_with_schedules(systems), *registry.schedules]),
+        ("tables of its own", backend.tables, [*_with_tables(systems, registry)]),
+    ):
+        if has is None and needing:
+            raise InvalidInput(needing[0], lacking(backend, what))
 
 
-def open_limiter(database: "Database", redis: str | None, clock: Clock, ids: Ids) -> Limiter:
+def lacking(backend: Backend, what: str) -> str:
+    """What to tell somebody who needs what this database does not have."""
+    return f"needs {what}, which {backend.kind} does not have; use Postgres or SQLite"
+
+
+def _with_messages(systems: Iterable[System]) -> Iterable[str]:
+    return (each.name for each in systems if each.topics or each.targets)
+
+
+def _of_outbox(targets: Targets) -> Iterable[str]:
+    return (*(f"target {each.name}" for each in targets), *targets.topics)
+
+
+def _with_schedules(systems: Iterable[System]) -> Iterable[str]:
+    return (each.name for each in systems if each.schedules)
+
+
+def _with_tables(systems: Iterable[System], registry: Registry) -> Iterable[str]:
+    yield from (each.name for each in systems if each.tables is not None)
+    yield from (each.name for each in registry if each.table is not None)
+
+
+def open_limiter(backend: Backend, redis: str | None, clock: Clock, ids: Ids) -> Limiter:
     """Return the limiter in the Redis at that address, or else in the database."""
-    from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
-
     if redis is None:
-        return SqlLimiter(database)
+        return backend.limiter
+    memory = backend.limiter_memory("redis")
+    if memory is None:
+        raise InvalidInput("redis", lacking(backend, "a memory for its counts"))
     with needs_extra("redis", "redis"):
         from headgate.limits.redis import RedisLimiter
-    return RedisLimiter(redis, SqlLimiterMemory(database, "redis"), clock, ids)
+    return RedisLimiter(redis, memory, clock, ids)
 
 
 def open_vault(registry: Registry) -> Vault | None:
@@ -199,18 +196,3 @@ def load_settings() -> "Settings":
     from headgate import settings
 
     return settings.load()
-
-
-def open_signal(database: "Database", clock: Clock, *, origin: str) -> Signal:
-    """Return the signal that goes with the database, not yet started."""
-    from headgate.store.sql.sqlite import SqliteDatabase
-
-    if isinstance(database, SqliteDatabase):
-        from headgate.signals.sqlite import SqliteSignal
-
-        return SqliteSignal(database.path, database.foreign_commits, clock)
-    from headgate.signals.postgres import PostgresSignal
-    from headgate.store.sql.postgres import PostgresDatabase
-
-    assert isinstance(database, PostgresDatabase)
-    return PostgresSignal(database.dsn, clock, origin=origin)

@@ -1,0 +1,152 @@
+"""A backend: one database with all its stores, as the composition root uses it.
+
+What a backend does not have is None, and an application that needs it is refused when it is made.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from headgate.base.errors import StoreFault
+from headgate.ports.api_keys import ApiKeyStore
+from headgate.ports.connections import (
+    ConnectAttemptStore,
+    ConnectionStore,
+    CredentialStore,
+    KeyRotationStore,
+)
+from headgate.ports.erasures import ErasureStore
+from headgate.ports.idempotency import IdempotencyStore
+from headgate.ports.items import ItemStore
+from headgate.ports.limiter import Limiter, LimiterMemory
+from headgate.ports.notifications import NotificationComposer
+from headgate.ports.outbox import OutboxStore, OutboxWriter
+from headgate.ports.schedules import ScheduleStore
+from headgate.ports.signal import Signal
+from headgate.ports.store import Store
+from headgate.ports.users import UserStore
+
+
+class ConnectionStores(ConnectionStore, CredentialStore, KeyRotationStore, Protocol):
+    """Everything that is stored of connections."""
+
+
+class Backend(Protocol):
+    """A database and its stores; nothing is read or written before `open`."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the database product, for people."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """The address for people: whole, and without a password."""
+        ...
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the database belongs to this process, which migrates it at start."""
+        ...
+
+    @property
+    def items(self) -> ItemStore:
+        """Items and their documents."""
+        ...
+
+    @property
+    def users(self) -> UserStore:
+        """Users: plans, logins, preferences."""
+        ...
+
+    @property
+    def connections(self) -> ConnectionStores:
+        """Connections with their sealed credentials."""
+        ...
+
+    @property
+    def attempts(self) -> ConnectAttemptStore:
+        """Attempts to connect that wait for the user's return."""
+        ...
+
+    @property
+    def api_keys(self) -> ApiKeyStore:
+        """The keys of the HTTP API."""
+        ...
+
+    @property
+    def idempotency(self) -> IdempotencyStore:
+        """The responses to requests with an idempotency key."""
+        ...
+
+    @property
+    def erasures(self) -> ErasureStore | None:
+        """Erasures and exports of users."""
+        ...
+
+    @property
+    def schedules(self) -> ScheduleStore | None:
+        """Schedules and their ticks."""
+        ...
+
+    @property
+    def outbox(self) -> OutboxStore | None:
+        """Messages and their deliveries."""
+        ...
+
+    @property
+    def outbox_writer(self) -> OutboxWriter:
+        """What enqueues messages in an application's own transaction, if there is an outbox."""
+        ...
+
+    @property
+    def tables(self) -> Any | None:
+        """The SQL database, for the tables of systems, which they query by themselves."""
+        ...
+
+    @property
+    def limiter(self) -> Limiter:
+        """The limiter in this database."""
+        ...
+
+    def limiter_memory(self, limiter: str) -> LimiterMemory | None:
+        """What the database keeps for a limiter elsewhere, such as Redis."""
+        ...
+
+    def store(self, syncs: Sequence[str], composer: NotificationComposer | None) -> Store:
+        """The store of jobs for an application with these syncs, which writes notifications."""
+        ...
+
+    def signal(self, *, origin: str) -> Signal:
+        """The signal that goes with the database, for the process of that name; not started."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether it is there; `open` creates an embedded database that is not."""
+        ...
+
+    def find_fault(self) -> StoreFault | None:
+        """What is wrong with the disk or the file, as this process met it a short while ago."""
+        ...
+
+    async def open(self) -> None:
+        """Connect; safe to call twice."""
+        ...
+
+    async def prepare(self, tables: Mapping[str, str]) -> None:
+        """Check the revisions of all tables, or migrate them if the database is embedded.
+
+        `tables` are the addresses of systems' own tables, by the system's name.
+        """
+        ...
+
+    async def migrate(self, tables: Mapping[str, str]) -> Mapping[str, tuple[str | None, str]]:
+        """Migrate all tables; returns the revisions before and after, by owner."""
+        ...
+
+    async def ping(self) -> None:
+        """Raise StoreUnavailable if the database does not respond."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what runs and disconnect; safe to call twice or before `open`."""
+        ...
