@@ -9,11 +9,12 @@ import pytest
 
 from headgate.base import log
 from headgate.base.clock import ManualClock, SystemClock
+from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
-from tests import emulators, servers, stores
+from tests import dynamo, emulators, servers, stores
 from tests.processes import ROOT
 from tests.profiles import pytest_runtest_setup as pytest_runtest_setup
 
@@ -162,6 +163,18 @@ async def database(make_database: stores.MakeDatabase) -> AsyncIterator[Database
         yield database
     finally:
         await database.close()
+
+
+@pytest.fixture(params=["ministack", "moto"])
+async def dynamo_table(
+    request: pytest.FixtureRequest, clock: ManualClock
+) -> AsyncIterator[DynamoTable]:
+    """An open, empty table of DynamoDB, on each emulator in turn."""
+    table = await dynamo.new_table(request.getfixturevalue(f"{request.param}_address"), clock)
+    try:
+        yield table
+    finally:
+        await table.close()
 
 
 @pytest.fixture

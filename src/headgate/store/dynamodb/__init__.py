@@ -1,0 +1,1 @@
+"""The stores on one DynamoDB table; `docs/explanation/dynamodb.md` draws its keys."""

@@ -1,0 +1,171 @@
+"""A table of DynamoDB: reads and writes, refused requests, lost answers, and limits."""
+
+from datetime import timedelta
+
+import pytest
+
+from headgate.base.clock import ManualClock, SystemClock
+from headgate.base.errors import SchemaBehind, StoreUnavailable
+from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX, ItemTooLarge
+from headgate.store.dynamodb.client import TRIES_MAX
+from headgate.store.dynamodb.definition import BY_STATE
+from headgate.store.dynamodb.errors import ConditionFailed
+from headgate.store.dynamodb.keys import in_index
+from headgate.store.dynamodb.table import DynamoTable, KeyRange
+from headgate.store.dynamodb.writes import IS_NEW, Check, Delete, Put, Update, Write
+from tests import dynamo
+from tests.dynamo_faults import Fault, first
+
+KEY = ("a", "b")
+
+
+async def test_an_item_is_read_as_it_was_written(dynamo_table: DynamoTable) -> None:
+    values = {
+        "text": "é",
+        "number": -7,
+        "share": 0.1,
+        "yes": True,
+        "none": None,
+        "bytes": b"\0\xff",
+    }
+    item = {"pk": "a", "sk": "b", **values, "list": [1, {"deep": "x"}]}
+    await dynamo_table.write(Put(item=item))
+    assert await dynamo_table.get(KEY) == item
+    assert await dynamo_table.get(("a", "other")) is None
+
+
+async def test_a_condition_that_fails_tells_what_was_found(dynamo_table: DynamoTable) -> None:
+    await dynamo_table.write(Put(item={"pk": "a", "sk": "b", "state": 1}))
+    with pytest.raises(ConditionFailed) as failed:
+        await dynamo_table.write(Put(item={"pk": "a", "sk": "b"}, condition=IS_NEW))
+    assert failed.value.found == [{"pk": "a", "sk": "b", "state": 1}]
+
+
+async def test_a_transaction_writes_all_or_nothing(dynamo_table: DynamoTable) -> None:
+    await dynamo_table.write(Put(item={"pk": "a", "sk": "b", "n": 1}))
+    writes: list[Write] = [
+        Put(item={"pk": "c", "sk": "d"}),
+        Update(at=KEY, change="SET #n = :new", condition="#n = :old", values={"new": 2, "old": 9}),
+    ]
+    with pytest.raises(ConditionFailed) as failed:
+        await dynamo_table.transact(writes)
+    assert failed.value.failed == [False, True]
+    assert await dynamo_table.get(("c", "d")) is None
+    check = Check(at=KEY, condition="#n = :n", values={"n": 1})
+    await dynamo_table.transact([writes[0], check])
+    assert await dynamo_table.get(("c", "d")) is not None
+
+
+async def test_many_items_are_written_read_and_deleted(dynamo_table: DynamoTable) -> None:
+    items = [{"pk": "many", "sk": f"{number:03d}", "n": number} for number in range(230)]
+    await dynamo_table.write_batch(items)
+    keys = [("many", f"{number:03d}") for number in range(230)]
+    found = await dynamo_table.get_many([*keys, ("many", "none")], ["n"])
+    assert [found[key]["n"] for key in keys] == list(range(230))
+    await dynamo_table.write_batch(deletes=keys[:200])
+    left = await dynamo_table.query_all(KeyRange(pk="many"), limit=1000)
+    assert [item["n"] for item in left] == list(range(200, 230))
+
+
+async def test_a_range_is_read_in_pages(dynamo_table: DynamoTable) -> None:
+    for number in range(9):
+        item = {"pk": f"{number}", "sk": "x", **in_index(BY_STATE, "one", f"{number}")}
+        await dynamo_table.write(Put(item=item))
+    which = KeyRange(pk="one", first="2", last="6", index=BY_STATE, newest_first=True)
+    page = await dynamo_table.query(which, limit=2)
+    rest = await dynamo_table.query(which, after=page.after)
+    assert [item["pk"] for item in (*page.items, *rest.items)] == list("65432")
+    assert rest.after is None
+    assert await dynamo_table.count(which) == 5
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+async def test_a_read_is_repeated_after_any_fault(dynamo_table: DynamoTable, fault: Fault) -> None:
+    await dynamo_table.write(Put(item={"pk": "a", "sk": "b"}))
+    client = dynamo.client_of(dynamo_table)
+    client.choose = first(TRIES_MAX - 1, fault, of="get_item")
+    assert await dynamo_table.get(KEY) is not None
+    client.choose = first(TRIES_MAX, fault, of="get_item")
+    with pytest.raises(StoreUnavailable):
+        await dynamo_table.get(KEY)
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+async def test_a_transaction_is_made_once_whatever_happens(
+    dynamo_table: DynamoTable, fault: Fault
+) -> None:
+    """Where the server does not know it by its token, the outcome counts as unknown."""
+    client = dynamo.client_of(dynamo_table)
+    client.choose = first(2, fault, of="transact_write_items")
+    count = Update(at=KEY, change="ADD #n :one", condition=IS_NEW, values={"one": 1})
+    try:
+        await dynamo_table.transact([count])
+    except StoreUnavailable:
+        assert fault is Fault.ANSWER_LOST
+    item = await dynamo_table.get(KEY)
+    assert item is not None
+    assert item["n"] == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.UNREACHABLE, Fault.ERROR])
+async def test_the_outcome_of_a_write_without_an_answer_is_unknown(
+    dynamo_table: DynamoTable, fault: Fault
+) -> None:
+    client = dynamo.client_of(dynamo_table)
+    client.choose = first(1, fault, of="update_item")
+    with pytest.raises(StoreUnavailable):
+        await dynamo_table.write(Update(at=KEY, change="ADD #n :one", values={"one": 1}))
+    assert client.sent["update_item"] == 1
+
+
+@pytest.mark.parametrize("fault", [Fault.THROUGHPUT, Fault.THROTTLED, Fault.CONFLICT])
+async def test_a_refused_write_is_sent_again_after_growing_rests(
+    dynamo_table: DynamoTable, clock: ManualClock, fault: Fault
+) -> None:
+    client, began = dynamo.client_of(dynamo_table), clock.now()
+    client.choose = first(4, fault, of="update_item")
+    await dynamo_table.write(Update(at=KEY, change="ADD #n :one", values={"one": 1}))
+    assert client.sent["update_item"] == 5
+    # 50, 100, 200 and 400 ms, each at least half of that.
+    assert timedelta(seconds=0.375) <= clock.now() - began <= timedelta(seconds=0.75)
+
+
+async def test_what_dynamodb_would_refuse_is_not_sent(dynamo_table: DynamoTable) -> None:
+    client = dynamo.client_of(dynamo_table)
+    client.sent.clear()
+    big = "x" * (ITEM_BYTES_MAX // 2)
+    refused: list[list[Write]] = [
+        [Put(item={"pk": "a", "sk": "b", "text": big, "more": big})],
+        [Put(item={"pk": "", "sk": "b"})],
+        [Delete(at=("a", "k" * 1025))],
+        [Put(item={"pk": "p" * 2049, "sk": "b"})],
+        [Put(item={"pk": f"{n}", "sk": "b"}) for n in range(101)],
+        [Put(item={"pk": f"{n}", "sk": "b", "text": big}) for n in range(21)],
+    ]
+    for writes in refused:
+        with pytest.raises(ItemTooLarge):
+            await dynamo_table.transact(writes)
+    assert not client.sent
+
+
+async def test_a_table_that_is_missing_is_named(ministack_address: str, clock: ManualClock) -> None:
+    table = dynamo.table_on(ministack_address, "nowhere", clock)
+    await table.open()
+    try:
+        with pytest.raises(SchemaBehind, match="nowhere"):
+            await table.get(KEY)
+    finally:
+        await table.close()
+
+
+async def test_the_time_agrees_with_the_answers_of_dynamodb(
+    ministack_address: str, clock: ManualClock
+) -> None:
+    """The manual clock stands months away from the server's."""
+    table = dynamo.table_on(ministack_address, "timed", clock, server_time=True)
+    await table.open()
+    try:
+        await table.create()
+        assert abs(table.now() - SystemClock().now()) < timedelta(seconds=5)
+    finally:
+        await table.close()

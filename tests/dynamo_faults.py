@@ -1,0 +1,100 @@
+"""A client of DynamoDB that fails on purpose, and that records what it is asked for.
+
+A test gives the faults: a function that is asked before every request, or one at random by a seed.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from botocore.exceptions import ClientError, ConnectionClosedError
+
+from headgate.store.dynamodb.client import DynamoClient
+
+Request = Mapping[str, Any]
+
+
+class Fault(Enum):
+    """What happens to a request."""
+
+    #: It is refused, and nothing is written.
+    THROUGHPUT = "ProvisionedThroughputExceededException"
+    THROTTLED = "ThrottlingException"
+    #: Another transaction has an item of this one; of a single write, the same.
+    CONFLICT = "TransactionConflict"
+    #: DynamoDB fails before it has written anything.
+    ERROR = "InternalServerError"
+    #: It does not arrive.
+    UNREACHABLE = "unreachable"
+    #: It takes effect, and its answer is lost.
+    ANSWER_LOST = "answer lost"
+
+
+#: Says what happens to a request; None: what it asks for.
+Choose = Callable[[str, Request], Fault | None]
+
+_NO_ANSWER = ConnectionClosedError(endpoint_url="http://dynamodb")
+
+
+class FaultyClient(DynamoClient):
+    """A client whose requests meet the faults of `choose`, and are recorded in `sent`."""
+
+    choose: Choose | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """As the client itself, without faults at first."""
+        super().__init__(*args, **options)
+        self.sent: Counter[str] = Counter()
+        self.requests: list[tuple[str, Request]] = []
+        #: The capacity units that DynamoDB has counted, where the server tells.
+        self.met: Counter[Fault] = Counter()
+
+    async def call(self, client: Any, operation: str, request: Request) -> Mapping[str, Any]:
+        """Send the request, unless a fault is chosen for it."""
+        self.sent[operation] += 1
+        self.requests.append((operation, request))
+        fault = None if self.choose is None else self.choose(operation, request)
+        if fault is None:
+            return await super().call(client, operation, request)
+        self.met[fault] += 1
+        if fault is Fault.ANSWER_LOST:
+            await super().call(client, operation, request)
+        if fault in {Fault.ANSWER_LOST, Fault.UNREACHABLE}:
+            raise _NO_ANSWER
+        raise refusal(operation, request, fault)
+
+
+def refusal(operation: str, request: Request, fault: Fault) -> ClientError:
+    """The error of DynamoDB for that fault."""
+    if fault is Fault.CONFLICT and operation == "transact_write_items":
+        reasons = [{"Code": "None"} for _ in request["TransactItems"]]
+        reasons[0] = {"Code": "TransactionConflict"}
+        error = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}
+        return ClientError(error, operation)  # type: ignore[arg-type]
+    code = "TransactionConflictException" if fault is Fault.CONFLICT else fault.value
+    return ClientError({"Error": {"Code": code, "Message": "on purpose"}}, operation)
+
+
+def first(times: int, fault: Fault, *, of: str) -> Choose:
+    """The fault for the first so many requests of an operation."""
+    left = times
+
+    def choose(operation: str, request: Request) -> Fault | None:
+        nonlocal left
+        if operation != of or left == 0:
+            return None
+        left -= 1
+        return fault
+
+    return choose
+
+
+def at_random(rng: random.Random, share: float) -> Choose:
+    """Any fault, for that share of all requests."""
+
+    def choose(operation: str, request: Request) -> Fault | None:
+        return rng.choice(list(Fault)) if rng.random() < share else None
+
+    return choose
