@@ -142,6 +142,7 @@ from headgate.ports.items import FetchAttempt, FetchedItems, NewItem, StoredDocu
 from headgate.ports.outbox import DeliveryFilter
 from headgate.ports.record_table import RecordTable, TableBatch
 from headgate.ports.store import SubmitResult
+from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.ports.transport import Headers, Response, Timeouts, Transport
 from headgate.system import Command, System
 
@@ -297,7 +298,9 @@ __all__ = [
     "StoreFault",
     "StoreUnavailable",
     "StoredDocument",
+    "SubmitOutcome",
     "SubmitResult",
+    "SubmitStatus",
     "Summary",
     "Supervisor",
     "Sync",

@@ -124,6 +124,20 @@ async def test_a_users_connections_are_listed_in_pages(store: SqlConnections) ->
 
 
 @pytest.mark.security(3)
+async def test_many_connections_are_found_by_id_and_by_user(store: SqlConnections) -> None:
+    made = [
+        await added(store, f"conn_{n}", user_id=f"user_{n % 3}", external_id=f"{n}")
+        for n in range(7)
+    ]
+    unknown = [f"nobody_{n}" for n in range(1500)]
+
+    found = await store.find_many(["conn_2", "conn_1", "nothing"], [*unknown, "user_0"])
+
+    assert list(found) == [made[0], made[1], made[2], made[3], made[6]]
+    assert await store.find_many([*unknown, "conn_5"], []) == [made[5]]
+    assert await store.find_many([], []) == []
+
+
 async def test_another_users_connection_is_as_if_it_were_not_there(store: SqlConnections) -> None:
     await added(store)
 

@@ -366,7 +366,10 @@ async def test_days_that_went_to_another_account_are_not_brought(store: SqlStore
     await store.settle(change.advance(running, tally(), {}), work)
 
     # Then it is known to a job for the same account, and to no other
-    assert [row.day for row in await store.covered_days(wanted)] == [day]
-    for other in ("second", None):
-        there = msgspec.structs.replace(wanted, destination_connection_id=other)
-        assert await store.covered_days(there) == []
+    others = [
+        msgspec.structs.replace(wanted, destination_connection_id=other)
+        for other in ("second", None)
+    ]
+    covered = await store.covered_days([others[0], wanted, others[1], wanted])
+    assert [[row.day for row in rows] for rows in covered] == [[], [day], [], [day]]
+    assert [rows[0].updated_at for rows in covered if rows] == [START, START]

@@ -176,5 +176,5 @@ async def test_days_stay_covered_after_their_job_is_deleted(
 
     # Then it counts as brought there, and nowhere else
     for other in ("account", "another", None):
-        found = await store.covered_days(day_for(day, other))
+        [found] = await store.covered_days([day_for(day, other)])
         assert [row.day for row in found] == ([day] if other == destination else [])

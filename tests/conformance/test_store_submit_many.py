@@ -10,7 +10,8 @@ import pytest
 from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model.job import Job, JobParams, Lane, Mode
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import JobFilter, NewJob, SubmitOutcome, SubmitStatus
+from headgate.ports.store import JobFilter, NewJob
+from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql import bulk_submit
 from headgate.store.sql.store import SqlStore
 from tests.stores import START, MakeDatabase, claim_ids, in_state, kinds, new_job, submit_one

@@ -52,6 +52,16 @@ async def test_a_user_is_unknown_until_something_is_told_of_them(users: SqlUsers
     assert await users.plan_of("ada") == "premium"
 
 
+async def test_the_plans_of_many_users_are_read_at_once(users: SqlUsers) -> None:
+    for number in range(3):
+        await users.set_plan(f"user_{number}", f"plan {number}")
+    await users.write_login("without")
+
+    asked = [f"user_{number}" for number in range(1, 1500)]
+    assert await users.plans_of([*asked, "without"]) == {"user_1": "plan 1", "user_2": "plan 2"}
+    assert await users.plans_of([]) == {}
+
+
 async def test_users_are_listed_in_pages(users: SqlUsers) -> None:
     for number in (3, 1, 4, 0, 2):
         await users.set_plan(f"user_{number}", "free")

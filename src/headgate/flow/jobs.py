@@ -12,10 +12,12 @@ from headgate.flow.job_view import JobStatus, JobView, status_of, views_of
 from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, submit
+from headgate.flow.submit_many import submit_many, validate
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.connections import ConnectionStore
 from headgate.ports.store import JobFilter, LastEvent, SubmitResult
+from headgate.ports.submission import SubmitOutcome
 
 LIST_MAX = 1000
 
@@ -74,6 +76,23 @@ class Jobs:
             delay_s=delay_s,
         )
         return await submit(self._rt, request)
+
+    async def submit_many(self, requests: Sequence[JobRequest]) -> Sequence[SubmitOutcome]:
+        """Submit many jobs; the outcomes are in the order of the requests.
+
+        All requests are validated before anything is written: InvalidInput names the place and the
+        field of one that is wrong. Connections are found and checked as by `start`. A thousand jobs
+        at a time are stored in one transaction; if that fails, the jobs before are stored, and a
+        call with the same keys goes on.
+        """
+        return await submit_many(self._rt, self._connections, requests)
+
+    def validate(self, request: JobRequest) -> None:
+        """Raise InvalidInput if the request can never be carried out; nothing is read or written.
+
+        It does not look whether there is a connection, or what the user's plan includes.
+        """
+        validate(self._rt, request)
 
     async def ensure(
         self,

@@ -1,5 +1,6 @@
 """Submission of jobs: the whole request is validated before anything is written."""
 
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
@@ -9,6 +10,7 @@ from headgate.base.errors import InvalidInput, PlanRequired
 from headgate.flow.registry import Sync, auth_of, default_lane
 from headgate.flow.runtime import Runtime
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
+from headgate.model.record import CoverageRow
 from headgate.policy.calendar import gaps, history_progress
 from headgate.ports.signal import lane_topic
 from headgate.ports.store import NewJob, SubmitResult
@@ -121,10 +123,17 @@ async def check_entitlement(rt: Runtime, new: NewJob) -> None:
 
 async def plan_days(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
     """The job with the days that it reads: those of its range that are not held already."""
-    start, end = new.start_date, new.end_date
-    if start is None or end is None:
+    if new.start_date is None or new.end_date is None:
         return new
-    plan = gaps(start, end, await rt.store.covered_days(new), reprocess)
+    [covered] = await rt.store.covered_days([new])
+    return with_plan(new, covered, reprocess)
+
+
+def with_plan(new: NewJob, covered: Iterable[CoverageRow], reprocess: Reprocess) -> NewJob:
+    """A job of mode history with the days that it reads, given those that are covered."""
+    start, end = new.start_date, new.end_date
+    assert start is not None and end is not None
+    plan = gaps(start, end, covered, reprocess)
     cursor = plan[0][1] if plan else None
     whole = plan == ((start, end),)
     return msgspec.structs.replace(

@@ -24,6 +24,8 @@ def gaps(
     if reprocess is Reprocess.ALL:
         return ((start, end),)
     done = {row.day for row in known if _is_done(row, reprocess)}
+    if not done:
+        return ((start, end),)
     stretches: list[tuple[date, date]] = []
     # Counted by ordinal, because the first possible date has no day before it.
     for number in range(end.toordinal(), start.toordinal() - 1, -1):

@@ -105,6 +105,13 @@ class ConnectionStore(Protocol):
         """A user's connections, or all, in the order of their ids, after the id `after`."""
         ...
 
+    async def find_many(self, ids: Sequence[str], user_ids: Sequence[str]) -> Sequence[Connection]:
+        """The connections with these ids, and all connections of these users.
+
+        In the order of their ids. Any number of ids and users; an id that is not there is left out.
+        """
+        ...
+
     async def pause(self, connection_id: str, *, user_id: str | None = None) -> Connection:
         """Pause the connection; IllegalTransition if its state does not allow that."""
         ...

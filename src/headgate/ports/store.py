@@ -5,13 +5,12 @@ Every method is one atomic, durable operation, under the promises of `ports/leas
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
-from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject
-from headgate.base.errors import HeadgateError, StoreFault
+from headgate.base.errors import StoreFault
 from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Summary
 from headgate.model.record import (
@@ -29,6 +28,7 @@ from headgate.ports.leases import Leases
 from headgate.ports.notifications import NotificationStore
 from headgate.ports.outbox import NewMessage
 from headgate.ports.record_table import RecordTable
+from headgate.ports.submission import SubmitOutcome
 from headgate.ports.users import PlanStore
 
 
@@ -63,29 +63,6 @@ class SubmitResult(msgspec.Struct, frozen=True):
 
     job: Job
     created: bool
-
-
-class SubmitStatus(StrEnum):
-    """What has become of one of many requests for jobs."""
-
-    CREATED = "created"
-    #: The key was used before for the same request: the job of that request is the answer.
-    EXISTING = "existing"
-    #: The sync has an active job for the connection, and no other was created.
-    ACTIVE = "active"
-    #: The request cannot be carried out in the present state; nothing was written for it.
-    REFUSED = "refused"
-
-
-class SubmitOutcome(msgspec.Struct, frozen=True):
-    """What has become of one of many requests for jobs, and which job it is about."""
-
-    status: SubmitStatus
-    #: The job that was created, that has the key, or that is active.
-    job_id: str | None
-    #: A request that was refused: the field that is to blame, and why.
-    field: str | None = None
-    error: HeadgateError | None = None
 
 
 class JobClaimResult(msgspec.Struct, frozen=True, gc=False):
@@ -350,8 +327,8 @@ class CoverageStore(Protocol):
         """The coverage of the days from `start` to `end`, both included, in order."""
         ...
 
-    async def covered_days(self, new: NewJob) -> Sequence[CoverageRow]:
-        """The coverage of a new job's days whose records went to the same destination."""
+    async def covered_days(self, new: Sequence[NewJob]) -> Sequence[Sequence[CoverageRow]]:
+        """For each new job, the coverage of its days whose records went to the same destination."""
         ...
 
     async def gaps(

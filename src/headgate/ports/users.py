@@ -13,6 +13,10 @@ class PlanStore(Protocol):
         """The user's plan; None if none was set."""
         ...
 
+    async def plans_of(self, user_ids: Sequence[str]) -> Mapping[str, str]:
+        """The plans of these users, by user; who has none is left out. Any number of users."""
+        ...
+
 
 class UserStore(PlanStore, Protocol):
     """Users. Every method is one atomic, durable operation, by the store's own time."""

@@ -1,6 +1,7 @@
 """A request is checked whole before anything is written or announced."""
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, cast
 
@@ -70,8 +71,8 @@ class Recorder:
         self.plans: dict[str, str] = {}
         self.announced: list[str] = []
 
-    async def covered_days(self, new: NewJob) -> list[CoverageRow]:
-        return self.known
+    async def covered_days(self, new: Sequence[NewJob]) -> list[list[CoverageRow]]:
+        return [self.known for _ in new]
 
     async def plan_of(self, user_id: str) -> str | None:
         return self.plans.get(user_id)

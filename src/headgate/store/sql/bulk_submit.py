@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import ClauseElement, Connection, Dialect, FromClause, Integer, Text, select
+from sqlalchemy import ClauseElement, Connection, Dialect, FromClause, Text, select
 
 from headgate.base.errors import Conflict, KeyReused
-from headgate.ports.store import NewJob, SubmitOutcome, SubmitStatus
+from headgate.ports.store import NewJob
+from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql import new_jobs, queue
-from headgate.store.sql.many import BatchStatement, Rows
+from headgate.store.sql.many import BatchStatement, by_place
 from headgate.store.sql.moment import ZERO, Moment
 from headgate.store.sql.new_jobs import NewRow
 from headgate.store.sql.tables import ACTIVE, jobs
@@ -127,15 +127,5 @@ def _select_active(given: FromClause, dialect: Dialect) -> ClauseElement:
     return select(given.c.place, active)
 
 
-def _given(*names: str) -> dict[str, Rows]:
-    place: dict[str, Rows] = {"place": Rows(Integer(), itemgetter(0))}
-    return place | {name: Rows(Text(), _field(name)) for name in names}
-
-
-def _field(name: str) -> Any:
-    read = attrgetter(name)
-    return lambda given: read(given[1])
-
-
-_keys = BatchStatement(_given("user_id", "key"), _select_keys)
-_active = BatchStatement(_given("sync", "connection_id"), _select_active)
+_keys = BatchStatement(by_place({"user_id": Text(), "key": Text()}), _select_keys)
+_active = BatchStatement(by_place({"sync": Text(), "connection_id": Text()}), _select_active)

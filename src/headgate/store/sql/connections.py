@@ -4,6 +4,7 @@ Every statement with a user checks the owner. A write of credentials names the v
 based on, and changes nothing if there is a newer one.
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -38,7 +39,7 @@ from headgate.store.sql.connection_rows import (
 )
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, reads, writes, writes_timed
-from headgate.store.sql.statements import insert_into
+from headgate.store.sql.statements import ROWS_MAX, insert_into
 from headgate.store.sql.tables import connections
 
 _NO_LEASE = {"lease_holder": None, "lease_until": None}
@@ -154,6 +155,17 @@ def list_connections(
         query = query.where(connections.c.id > after)
     found = tx.execute(query.order_by(connections.c.id).limit(limit))
     return [to_connection(row) for row in found]
+
+
+def find_many(tx: Transaction, ids: Sequence[str], user_ids: Sequence[str]) -> list[Connection]:
+    """The connections with these ids, and all connections of these users."""
+    found: dict[str, Connection] = {}
+    for begin in range(0, max(len(ids), len(user_ids)), ROWS_MAX):
+        some = slice(begin, begin + ROWS_MAX)
+        named = or_(connections.c.id.in_(ids[some]), connections.c.user_id.in_(user_ids[some]))
+        rows = map(to_connection, tx.execute(select(*COLUMNS).where(named)))
+        found.update((connection.id, connection) for connection in rows)
+    return [found[each] for each in sorted(found)]
 
 
 def pause(
@@ -339,6 +351,7 @@ class SqlConnections(SqlPort):
     find = reads(find)
     of_account = reads(of_account)
     list_connections = reads(list_connections)
+    find_many = reads(find_many)
     pause = writes_timed(pause)
     resume = writes_timed(resume)
     remove = writes_timed(remove)

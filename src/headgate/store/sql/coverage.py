@@ -3,15 +3,25 @@
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from sqlalchemy import Connection, literal_column, or_, select
+from sqlalchemy import (
+    ClauseElement,
+    Connection,
+    Dialect,
+    FromClause,
+    Integer,
+    and_,
+    literal_column,
+    or_,
+    select,
+)
 
 from headgate.model.job import Job
 from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
 from headgate.ports.store import ChunkWork, NewJob
-from headgate.store.sql.many import insert_many
+from headgate.store.sql.many import BatchStatement, by_place, insert_many
 from headgate.store.sql.statements import Insert
-from headgate.store.sql.tables import coverage
+from headgate.store.sql.tables import coverage, jobs
 
 _UPDATED = ("status", "records", "error", "job_id", "destination_connection_id", "updated_at")
 _COLUMNS = tuple(coverage.c[name] for name in CoverageRow.__struct_fields__)
@@ -71,15 +81,32 @@ def of_days(
     return [CoverageRow(**row) for row in tx.execute(query).mappings()]
 
 
-def covered_days(tx: Connection, new: NewJob) -> list[CoverageRow]:
-    """The coverage of a new job's days whose records went to the same destination account."""
-    query = select(*_COLUMNS).where(
-        coverage.c.sync == new.sync,
-        coverage.c.connection_id == new.connection_id,
-        coverage.c.day.between(new.start_date, new.end_date),
-        coverage.c.destination_connection_id.is_not_distinct_from(new.destination_connection_id),
+def covered_days(tx: Connection, new: Sequence[NewJob]) -> list[list[CoverageRow]]:
+    """For each new job, the coverage of its days that went to the same destination account."""
+    covered: list[list[CoverageRow]] = [[] for _ in new]
+    names = [column.name for column in _COLUMNS]
+    for place, *row in _covered.find(tx, list(enumerate(new))):
+        covered[place].append(CoverageRow(**dict(zip(names, row, strict=True))))
+    return covered
+
+
+def _select_covered(given: FromClause, dialect: Dialect) -> ClauseElement:
+    account = coverage.c.destination_connection_id
+    same = and_(
+        coverage.c.sync == given.c.sync,
+        coverage.c.connection_id == given.c.connection_id,
+        coverage.c.day.between(given.c.start_date, given.c.end_date),
+        account.is_not_distinct_from(given.c.destination_connection_id),
     )
-    return [CoverageRow(**row) for row in tx.execute(query).mappings()]
+    return select(given.c.place, *_COLUMNS).select_from(given).join(coverage, same)
+
+
+_RANGE = ("sync", "connection_id", "start_date", "end_date", "destination_connection_id")
+_covered = BatchStatement(
+    by_place({name: jobs.c[name].type for name in _RANGE}),
+    _select_covered,
+    returns=[Integer(), *[column.type for column in _COLUMNS]],
+)
 
 
 def gaps(

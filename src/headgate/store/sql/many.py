@@ -7,7 +7,7 @@ array for each column, on SQLite from a list of VALUES. Either way a batch is on
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -50,10 +50,20 @@ class Rows(NamedTuple):
 class BatchStatement:
     """A statement whose values all come from the given rows."""
 
-    def __init__(self, given: Mapping[str, Rows], build: Build) -> None:
-        """Run the statement of `build` with rows of these columns."""
+    def __init__(
+        self,
+        given: Mapping[str, Rows],
+        build: Build,
+        *,
+        returns: Sequence[TypeEngine[Any]] = (),
+    ) -> None:
+        """Run the statement of `build` with rows of these columns.
+
+        `returns` are the types of the columns that it returns, if these are to be converted.
+        """
         self._given = given
         self._build = build
+        self._returns = returns
         self._run_on: dict[str, Run] = {}
 
     def run(self, tx: Connection, rows: Sequence[Any]) -> Results:
@@ -62,7 +72,8 @@ class BatchStatement:
 
     def find(self, tx: Connection, rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
         """Run it for all rows; the rows that it returns, in no particular order."""
-        return chain.from_iterable(self.run(tx, rows))
+        found = chain.from_iterable(self.run(tx, rows))
+        return _converted(found, self._returns, tx.dialect) if self._returns else found
 
     def _on(self, dialect: Dialect) -> Run:
         if dialect.name not in self._run_on:
@@ -139,6 +150,17 @@ def by_key(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Rows]:
     return {name: Rows(kind, itemgetter(name)) for name, kind in kinds.items()}
 
 
+def by_place(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Rows]:
+    """The columns of rows that are pairs: the `place`, and an object with these attributes."""
+    place: dict[str, Rows] = {"place": Rows(Integer(), itemgetter(0))}
+    return place | {name: Rows(kind, _of_second(name)) for name, kind in kinds.items()}
+
+
+def _of_second(name: str) -> Callable[[Any], Any]:
+    read = attrgetter(name)
+    return lambda pair: read(pair[1])
+
+
 def _cut(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
     """Cut the rows into batches whose sizes are powers of two, the largest first."""
     size, begin = _SQLITE_ROWS_MAX, 0
@@ -148,6 +170,18 @@ def _cut(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
             begin += size
         else:
             size //= 2
+
+
+def _converted(
+    rows: Iterable[Sequence[Any]], kinds: Sequence[TypeEngine[Any]], dialect: Dialect
+) -> Iterator[Sequence[Any]]:
+    """The rows as values of these types."""
+    converts = [kind.dialect_impl(dialect).result_processor(dialect, None) for kind in kinds]
+    for row in rows:
+        yield [
+            value if convert is None else convert(value)
+            for convert, value in zip(converts, row, strict=True)
+        ]
 
 
 def _taker(given: Rows, dialect: Dialect) -> Callable[[Sequence[Any]], list[Any]]:

@@ -11,7 +11,8 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
 from headgate.ports.notifications import NotificationComposer
-from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitOutcome, SubmitResult
+from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitResult
+from headgate.ports.submission import SubmitOutcome
 from headgate.store.sql import (
     bulk_submit,
     job_counts,
@@ -171,6 +172,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     gaps = reads(days.gaps)
 
     plan_of = reads(users.plan_of)
+    plans_of = reads(users.plans_of)
 
     refresh_worker = autocommits_timed(workers.refresh)
     remove_worker = writes(workers.remove)

@@ -1,6 +1,6 @@
 """Users: their plans, logins, preferences and pauses. A row is made when it is first needed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ from headgate.base.errors import NotFound
 from headgate.model.user import LOGIN_EVERY, Preferences, User
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import SqlPort, autocommits_timed, reads, reads_timed, writes_timed
-from headgate.store.sql.statements import Insert, insert_into
+from headgate.store.sql.statements import ROWS_MAX, Insert, insert_into
 from headgate.store.sql.tables import users
 
 _USER = tuple(users.c[name] for name in User.__struct_fields__)
@@ -33,6 +33,17 @@ def list_users(tx: Connection, *, limit: int, after: str | None = None) -> list[
 def plan_of(tx: Connection, user_id: str) -> str | None:
     """The user's plan, if one was set."""
     return tx.execute(select(users.c.plan).where(users.c.id == user_id)).scalar_one_or_none()
+
+
+def plans_of(tx: Connection, user_ids: Sequence[str]) -> dict[str, str]:
+    """The plans of these users, by user."""
+    plans: dict[str, str] = {}
+    for begin in range(0, len(user_ids), ROWS_MAX):
+        query = select(users.c.id, users.c.plan).where(
+            users.c.id.in_(user_ids[begin : begin + ROWS_MAX]), users.c.plan.is_not(None)
+        )
+        plans.update((user_id, plan) for user_id, plan in tx.execute(query))
+    return plans
 
 
 def set_plan(tx: Connection, now: Moment, user_id: str, plan: str) -> User:
@@ -153,6 +164,7 @@ class SqlUsers(SqlPort):
     get = reads(get)
     list_users = reads(list_users)
     plan_of = reads(plan_of)
+    plans_of = reads(plans_of)
     set_plan = writes_timed(set_plan)
     set_preferences = writes_timed(set_preferences)
     pause = writes_timed(pause)
