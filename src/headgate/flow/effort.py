@@ -1,6 +1,5 @@
 """Measuring of one chunk: the time at each provider, its requests, and the waits for its budget."""
 
-from collections import Counter
 from types import TracebackType
 
 from headgate.base.clock import Clock
@@ -18,7 +17,7 @@ class ProviderTime:
         self._refused_s: float | None = None
         self.seconds = 0.0
         self.waited_s = 0.0
-        self.requests: Counter[str] = Counter()
+        self.requests: dict[str, int] = {}
 
     def __enter__(self) -> "ProviderTime":
         self._entered_s = self._clock.monotonic()
@@ -37,7 +36,7 @@ class ProviderTime:
         since_s = asked_s if self._refused_s is None else self._refused_s
         self._refused_s = None
         self.waited_s += self._clock.monotonic() - since_s
-        self.requests[kind] += 1
+        self.requests[kind] = self.requests.get(kind, 0) + 1
 
     def refuse(self, *, asked_s: float) -> None:
         """Note a refusal: a connector that waits and asks again waits for the budget."""

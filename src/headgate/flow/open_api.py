@@ -1,9 +1,10 @@
 """Opening of a provider's API for one chunk, with the user's token and the budget."""
 
 from headgate.base.errors import Terminal
+from headgate.flow.registry import provider_of
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job
-from headgate.ports.connector import ClientOptions, Destination, Gate, Http, Provider, Source
+from headgate.ports.connector import ClientOptions, Destination, Gate, Http, Source
 
 
 async def open_api(
@@ -14,7 +15,8 @@ async def open_api(
     Raises AuthExpired if the user must connect the account, and ConnectionPaused if the connection
     is paused.
     """
-    if not isinstance(end, Provider):
+    provider = provider_of(end)
+    if provider is None:
         return None
     if rt.transport is None:
         raise Terminal(f"{end.name!r} has an API, but the application has no HTTP transport")
@@ -31,4 +33,4 @@ async def open_api(
     options = ClientOptions(
         gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng
     )
-    return end.open_http(options)
+    return provider.open_http(options)

@@ -1,7 +1,7 @@
 """The syncs that an application declares, the collections that they fetch, and their schedules."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -14,7 +14,7 @@ from headgate.model.schedule import Schedule
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.auth import Auth
-from headgate.ports.connector import Destination, Limited, Provider, Source
+from headgate.ports.connector import Destination, Provider, Source
 from headgate.ports.items import FetchAttempt
 from headgate.ports.record_table import RecordTable
 
@@ -119,12 +119,22 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True):
 
 def auth_of(end: Source | Destination) -> Auth | None:
     """The authorization at its provider; None if it needs none."""
-    return end.auth if isinstance(end, Provider) else None
+    provider = provider_of(end)
+    return None if provider is None else provider.auth
+
+
+def provider_of(end: Source | Destination) -> Provider | None:
+    """The end itself, if it uses a provider's API; every end of a sync is one or the other.
+
+    Asked for every chunk, where `isinstance` with a protocol took a sixth of the worker's time.
+    """
+    return cast(Provider, end) if hasattr(end, "open_http") else None
 
 
 def budget_of(end: Source | Destination) -> Budget | None:
     """The limits of its provider; None if it declares none."""
-    return end.budget if isinstance(end, Limited) else None
+    budget: Budget | None = getattr(end, "budget", None)
+    return budget
 
 
 def title_of(end: Source | Destination) -> str:

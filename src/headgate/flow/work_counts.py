@@ -24,8 +24,14 @@ class WorkTotals(msgspec.Struct, frozen=True, kw_only=True):
 
     def plus(self, other: "WorkTotals") -> "WorkTotals":
         """Both together."""
+        # Written out, because it runs for every chunk.
         return WorkTotals(
-            **{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__}
+            chunks=self.chunks + other.chunks,
+            records=self.records + other.records,
+            items=self.items + other.items,
+            jobs_ended=self.jobs_ended + other.jobs_ended,
+            deferred=self.deferred + other.deferred,
+            failed=self.failed + other.failed,
         )
 
     def since(self, before: "WorkTotals") -> "WorkTotals":

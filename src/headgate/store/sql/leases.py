@@ -195,12 +195,12 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         self, tx: Connection, now: Moment, batch: Sequence[tuple[int, AnyChange, Payload | None]]
     ) -> dict[int, RowUpdate[Row, AnyChange, Payload]]:
         locked = self._lock(tx, now, sorted(change.after.id for _, change, _ in batch))
-        settled = {}
+        settled: dict[int, RowUpdate[Row, AnyChange, Payload]] = {}
         for place, change, payload in batch:
             row = locked.get(change.after.id)
             became = None if row is None else self.kind.apply(change, row)
             if row is not None and became is not None:
-                settled[place] = RowUpdate[Row, AnyChange, Payload](
+                settled[place] = RowUpdate(
                     *became, payload, seen_state=row.state, seen_token=row.token, now=row.now
                 )
         return settled

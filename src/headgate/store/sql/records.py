@@ -19,6 +19,8 @@ from headgate.store.sql.tables import records
 
 _Key = tuple[str, str, str]
 
+_NO_RECORDS = RecordCounts()
+
 
 def _rewrite(insert: Insert) -> Insert:
     return insert.on_conflict_do_update(
@@ -37,7 +39,10 @@ def store(
 
     A record with unchanged content is not written again, and one with a tombstone not at all.
     """
-    counts = [Counter[str]() for _ in chunks]
+    if not any(work is not None and (work.records or work.removed) for _, work in chunks):
+        # Most chunks of many jobs bring nothing.
+        return [_NO_RECORDS] * len(chunks)
+    counts: list[Counter[str]] = [Counter() for _ in chunks]
     for job, work in chunks:
         if work is not None and work.removed:
             _remove(tx, job, work)
