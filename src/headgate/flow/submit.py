@@ -63,9 +63,11 @@ async def submit(rt: Runtime, request: JobRequest) -> SubmitResult:
 
 async def store_new(rt: Runtime, new: NewJob) -> SubmitResult:
     """Store the job, once per key, and wake the workers of its lane."""
-    submitted = await rt.store.submit(new)
+    topic = lane_topic(new.lane)
+    hint = rt.signal.hint(topic)
+    submitted = await rt.store.submit(new, hint)
     if submitted.created:
-        await rt.signal.announce(lane_topic(new.lane))
+        await rt.signal.announce(topic, sent=hint is not None)
     return submitted
 
 

@@ -3,7 +3,7 @@
 Every listener also checks for work at its own times, so a lost hint costs only time.
 """
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headgate.model.job import Lane
 
@@ -23,6 +23,13 @@ SCHEDULES = "schedules"
 def lane_topic(lane: Lane) -> str:
     """The topic that announces work for `lane`."""
     return f"lane.{lane.value}"
+
+
+class SignalHint(NamedTuple):
+    """A hint in the form in which a database server carries it to other processes."""
+
+    channel: str
+    payload: str
 
 
 class Wakeable(Protocol):
@@ -48,6 +55,16 @@ class Signal(Protocol):
         """Nudge `listener` whenever any process announces `topic`."""
         ...
 
-    async def announce(self, topic: str) -> None:
-        """Nudge the listeners of `topic` in all processes. Never raises."""
+    def hint(self, topic: str) -> SignalHint | None:
+        """The hint for a store to send with its next commit; None: announce it afterwards.
+
+        Who gets one sends it, and then announces the topic as `sent`.
+        """
+        ...
+
+    async def announce(self, topic: str, *, sent: bool = False) -> None:
+        """Nudge the listeners of `topic` in all processes. Never raises.
+
+        `sent` says that a commit carried the hint: then only this process has to be told.
+        """
         ...

@@ -28,6 +28,7 @@ from headgate.ports.leases import Leases
 from headgate.ports.notifications import NotificationStore
 from headgate.ports.outbox import NewMessage
 from headgate.ports.record_table import RecordTable
+from headgate.ports.signal import SignalHint
 from headgate.ports.submission import SubmitOutcome
 from headgate.ports.users import PlanStore
 
@@ -112,8 +113,8 @@ class PrunedJobs(msgspec.Struct, frozen=True, gc=False):
 class JobStore(Leases[Job, JobChange, ChunkWork], Protocol):
     """Jobs."""
 
-    async def submit(self, new: NewJob) -> SubmitResult:
-        """Store a job, once per key.
+    async def submit(self, new: NewJob, hint: SignalHint | None = None) -> SubmitResult:
+        """Store a job, once per key, and send the hint with it if the job is created.
 
         Raises ActiveJobExists if the sync has an active job for the connection, and KeyReused if
         the key was used for another request.

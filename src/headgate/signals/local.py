@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from headgate.ports.signal import Wakeable
+from headgate.ports.signal import SignalHint, Wakeable
 
 
 class LocalSignal:
@@ -22,7 +22,11 @@ class LocalSignal:
         """Nudge `listener` whenever `topic` is announced."""
         self._listeners[topic].append(listener)
 
-    async def announce(self, topic: str) -> None:
+    def hint(self, topic: str) -> SignalHint | None:
+        """None: no other process listens over a server."""
+        return None
+
+    async def announce(self, topic: str, *, sent: bool = False) -> None:
         """Nudge all listeners of `topic`."""
         self.nudge(topic)
 

@@ -1,7 +1,8 @@
-"""Signals over Postgres: LISTEN on a separate connection, NOTIFY outside of other transactions.
+"""Signals over Postgres: LISTEN on a separate connection, NOTIFY with a commit or after it.
 
-A NOTIFY inside a transaction makes Postgres take a database-wide lock at its commit. Hints may be
-lost, so they are sent after the commit, and many at once: a thousand submits make a few notifies.
+A NOTIFY inside a transaction makes Postgres take a database-wide lock at its commit. So a process
+lets one commit carry its hint, which saves a round trip, and sends what follows within a short time
+after the commits, many at once: a thousand submits make a few notifies.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.base.service import Service
+from headgate.ports.signal import SignalHint
 from headgate.signals.local import LocalSignal
 
 CHANNEL = "headgate"
@@ -45,10 +47,15 @@ class PostgresSignal(LocalSignal):
         await self._listener.stop()
         await self._listener.disconnect()
 
-    async def announce(self, topic: str) -> None:
+    def hint(self, topic: str) -> SignalHint | None:
+        """The hint for a commit, at most one in `SEND_EVERY_S`."""
+        return self._listener.hint(topic)
+
+    async def announce(self, topic: str, *, sent: bool = False) -> None:
         """Nudge the listeners of this process now, and those of all others soon."""
         self.nudge(topic)
-        self._listener.send(topic)
+        if not sent:
+            self._listener.send(topic)
 
 
 class _Listener(Service):
@@ -62,7 +69,20 @@ class _Listener(Service):
         self._origin = origin
         self._local = local
         self._waiting: set[str] = set()
+        #: When the last hint was sent, by a commit or after one.
+        self._sent_s = -SEND_EVERY_S
         self._connection: asyncpg.Connection[Any] | None = None
+
+    def hint(self, topic: str) -> SignalHint | None:
+        """The hint for a commit; None if another was sent a moment ago, or some are waiting."""
+        now_s = self._clock.monotonic()
+        if self._waiting or now_s < self._sent_s + SEND_EVERY_S:
+            return None
+        self._sent_s = now_s
+        return SignalHint(CHANNEL, self._payload(topic))
+
+    def _payload(self, topic: str) -> str:
+        return f"{self._origin} {topic}"
 
     def send(self, topic: str) -> None:
         """Add a topic to the next notify."""
@@ -107,8 +127,9 @@ class _Listener(Service):
         self._connection = None
 
     async def _notify(self, topics: list[str]) -> None:
-        hints = [f"{self._origin} {topic}" for topic in topics]
+        hints = [self._payload(topic) for topic in topics]
         if hints:
+            self._sent_s = self._clock.monotonic()
             await self._execute(
                 "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint", CHANNEL, hints
             )

@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headgate.base.clock import SystemClock
-from headgate.signals.postgres import CHANNEL, PostgresSignal
+from headgate.base.clock import ManualClock, SystemClock
+from headgate.signals.postgres import CHANNEL, SEND_EVERY_S, PostgresSignal
 from tests import servers, stores
+from tests.stores import START
 from tests.unit.signals.listeners import Listener
 
 
@@ -82,6 +83,48 @@ async def test_many_announcements_are_gathered_into_few(
 
     # Then the other process heard of the first a few times at most
     assert 1 <= there.hot.nudges <= 3
+
+
+async def test_a_hint_that_a_commit_carries_is_understood_and_not_sent_again(
+    processes: tuple[Process, Process], postgres_server: servers.PostgresServer
+) -> None:
+    # Given a process that takes a hint, and somebody who sends it with a commit
+    here, there = processes
+    hint = here.signal.hint("lane.hot")
+    assert hint is not None
+    await stores.execute_on(
+        postgres_server.url, f"SELECT pg_notify('{hint.channel}', '{hint.payload}')"
+    )
+    await there.hot.heard()
+
+    # When it is announced as sent, and another topic after it
+    await here.signal.announce("lane.hot", sent=True)
+    await here.signal.announce("lane.cold")
+    await there.cold.heard()
+
+    # Then it came once, and this process was told too
+    assert (there.hot.nudges, here.hot.nudges) == (1, 1)
+
+
+def test_of_many_commits_at_once_one_carries_its_hint() -> None:
+    # Given a process that has sent nothing for a while
+    clock = ManualClock(START)
+    signal = PostgresSignal("postgresql://nowhere", clock, origin="process_a")
+
+    # Then the first commit carries its hint, those right after it do not, and a later one does
+    assert signal.hint("lane.hot") is not None
+    assert signal.hint("lane.hot") is None
+    clock.advance(SEND_EVERY_S)
+    assert signal.hint("lane.cold") is not None
+
+
+async def test_a_commit_carries_no_hint_while_others_wait_to_be_sent() -> None:
+    clock = ManualClock(START)
+    signal = PostgresSignal("postgresql://nowhere", clock, origin="process_a")
+
+    await signal.announce("lane.hot")
+
+    assert signal.hint("lane.hot") is None
 
 
 async def test_a_line_that_was_cut_is_made_again_and_everybody_looks(

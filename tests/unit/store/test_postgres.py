@@ -17,12 +17,13 @@ from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
+from headgate.ports.signal import SignalHint
 from headgate.store.sql import postgres, queue
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
 from tests import servers, stores
-from tests.stores import LEASE, SOON_S, START, ids, run_one, settled, shut_one, submit_one
+from tests.stores import LEASE, SOON_S, START, ids, new_job, run_one, settled, shut_one, submit_one
 
 
 @pytest.fixture(scope="module")
@@ -483,6 +484,54 @@ async def test_submitting_and_claiming_are_one_statement_each_without_a_transact
     sent.clear()
     await settled(store, change.release(claimed.jobs[0]))
     assert sent.count("BEGIN") == 1
+
+
+async def test_a_submit_sends_its_hint_only_if_it_creates_the_job(
+    empty_store: SqlStore, store_url: str, sent: list[str]
+) -> None:
+    # Given somebody who listens
+    heard: list[str] = []
+    listening = await asyncpg.connect(store_url)
+    try:
+        await listening.add_listener("told", lambda *note: heard.append(str(note[3])))
+
+        # When a job is submitted twice with a key, and another job after it
+        for hint in ("first", "same key"):
+            await empty_store.submit(new_job(job_id=None, key="k"), SignalHint("told", hint))
+        await empty_store.submit(new_job(), SignalHint("told", "last"))
+
+        # Then each job that was created was told of, in its own statement
+        await listening.execute("SELECT 1")
+        assert heard == ["first", "last"]
+        assert sent[0] == sent[-1] == "WITH" and "BEGIN" not in sent
+    finally:
+        await listening.close()
+
+
+@pytest.mark.fault(28)
+async def test_a_submit_on_a_lost_connection_is_told_and_the_pool_replaced(
+    empty_store: SqlStore, store_url: str
+) -> None:
+    # Given a pool of three connections, all of which the server has cut
+    database = empty_store.database
+    await asyncio.gather(*[database.read(_sleep_a_moment) for _ in range(3)])
+    await stores.execute_on(
+        store_url,
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+        " WHERE application_name = 'headgate' AND datname = current_database()",
+    )
+
+    # When a job is submitted
+    with pytest.raises(StoreUnavailable):
+        await submit_one(empty_store)
+
+    # Then every later one goes through
+    for _ in range(3):
+        await submit_one(empty_store)
+
+
+def _sleep_a_moment(tx: Connection) -> None:
+    tx.execute(text("SELECT pg_sleep(0.05)"))
 
 
 async def test_what_was_claimed_is_kept_where_waking_the_others_fails(

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Dialect,
     Integer,
     Select,
+    Text,
     bindparam,
     case,
     exists,
@@ -30,10 +31,12 @@ from sqlalchemy.sql.dml import ReturningUpdate
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
+from headgate.ports.signal import SignalHint
 from headgate.ports.store import JobFilter, NewJob, SubmitResult
 from headgate.store.sql import events, queue
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.new_jobs import DEFAULTS, FIRST, GIVEN
+from headgate.store.sql.prepared import prepare
 from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
 from headgate.store.sql.settle import TABLE, active_job_of
 from headgate.store.sql.statements import ROWS_MAX, insert_into
@@ -45,10 +48,20 @@ _SUBMIT_TRIES_MAX = 3
 # ---- submitting --------------------------------------------------------------------------------
 
 
-def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) -> SubmitResult:
-    """Store a job, unless its key or an active job of the same sync and connection exists."""
+def submit(
+    tx: Connection,
+    now: Moment,
+    new: NewJob,
+    *,
+    syncs: Sequence[str],
+    hint: SignalHint | None = None,
+) -> SubmitResult:
+    """Store a job, unless its key or an active job of the same sync and connection exists.
+
+    On Postgres, whoever listens gets the hint with the commit.
+    """
     for _ in range(_SUBMIT_TRIES_MAX):
-        if (job := _insert(tx, now, new, syncs)) is not None:
+        if (job := _insert(tx, now, new, syncs, hint)) is not None:
             return SubmitResult(job, created=True)
         if (same := _by_key(tx, new)) is not None:
             return SubmitResult(same, created=False)
@@ -58,25 +71,53 @@ def submit(tx: Connection, now: Moment, new: NewJob, *, syncs: Sequence[str]) ->
     raise Conflict("other requests for the same sync and connection keep winning; try again")
 
 
-def _insert(tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str]) -> Job | None:
+def _insert(
+    tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str], hint: SignalHint | None
+) -> Job | None:
     queued = new.delay <= ZERO and new.sync in syncs
-    statement = _submission(tx.dialect, len(syncs) if queued else None, server=now.server)
+    on_server = tx.dialect.name == "postgresql"
+    statement = _submission(
+        tx.dialect,
+        len(syncs) if queued else None,
+        server=now.server,
+        notifies=on_server and hint is not None,
+    )
     event_data = {"lane": new.lane.value}
-    values = {f"new_{name}": getattr(new, name) for name in GIVEN}
-    binds = {"of_lane": new.lane, "event_data": event_data, **bind_syncs(syncs)}
-    row = tx.execute(
-        statement, {**values, **binds, **now.binds(delay=max(new.delay, ZERO))}
-    ).one_or_none()
-    if row is None:
+    values = {name: getattr(new, name) for name in GIVEN}
+    found = prepare(statement, tx.dialect).run(
+        tx,
+        {
+            "of_lane": new.lane,
+            "event_data": event_data,
+            "hint": None if hint is None else hint.payload,
+            "channel": None if hint is None else hint.channel,
+            **{f"new_{name}": value for name, value in values.items()},
+            **bind_syncs(syncs),
+            **now.binds(delay=max(new.delay, ZERO)),
+        },
+    )
+    if not found:
         return None
-    job = TABLE.to_row(row)
-    if tx.dialect.name != "postgresql":
+    created_at, wake_at, turn = found[0][:3]
+    del values["request_hash"]
+    job = Job(
+        **values,
+        **FIRST,
+        provider=new.source,
+        wake_at=wake_at,
+        turn=turn,
+        created_at=created_at,
+        updated_at=created_at,
+    )
+    if not on_server:
         events.append(tx, [(job.id, job.created_at, EventKind.SUBMITTED, event_data)])
     return job
 
 
 @cache
-def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[Any]:
+def _submission(
+    dialect: Dialect, syncs: int | None, *, server: bool, notifies: bool
+) -> Select[Any]:
     """Insert a job, into the queue of so many syncs or asleep; on Postgres with its first event."""
     values: dict[str, BindParameter[Any]] = {
         name: bindparam(f"new_{name}", type_=jobs.c[name].type) for name in GIVEN
@@ -95,7 +136,7 @@ def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[
             updated_at=now,
         )
         .on_conflict_do_nothing()
-        .returning(*TABLE.columns)
+        .returning(jobs.c.created_at, jobs.c.wake_at, jobs.c.turn, jobs.c.id)
     )
     if dialect.name != "postgresql":
         return insert  # type: ignore[return-value]
@@ -109,7 +150,12 @@ def _submission(dialect: Dialect, syncs: int | None, *, server: bool) -> Select[
             bindparam("event_data", type_=job_events.c.data.type),
         ),
     )
-    return select(*job.c).add_cte(event.cte("event"))
+    columns = [*job.c]
+    if notifies:
+        # Here, because Postgres does not evaluate a CTE that only selects and is never read.
+        texts = (bindparam("channel", type_=Text), bindparam("hint", type_=Text))
+        columns.append(func.pg_notify(*texts))
+    return select(*columns).add_cte(event.cte("event"))
 
 
 def _by_key(tx: Connection, new: NewJob) -> Job | None:
@@ -184,13 +230,14 @@ def claim(
 
 def _run_claim(tx: Connection, now: Moment, syncs: int, binds: dict[str, Any]) -> ClaimResult:
     if tx.dialect.name == "postgresql":
-        rows = tx.execute(_claim_and_next_due(syncs, server=now.server), binds).all()
+        rows = prepare(_claim_and_next_due(syncs, server=now.server), tx.dialect).run(tx, binds)
         at, first, crowded = rows[0][:3]
         # If no job was claimed, there is still one row.
         taken = [TABLE.to_row(row[3:]) for row in rows if row[3] is not None]
     else:
-        taken = TABLE.find(tx, _claim(syncs, server=now.server), binds)
-        at, first = tx.execute(_next_due(syncs, server=now.server), binds).one()
+        claimed = prepare(_claim(syncs, server=now.server), tx.dialect).run(tx, binds)
+        taken = [TABLE.to_row(row) for row in claimed]
+        [(at, first)] = prepare(_next_due(syncs, server=now.server), tx.dialect).run(tx, binds)
         crowded = False
     due_s = None if first is None else max(0.0, (first - at).total_seconds())
     return ClaimResult(taken, due_s, crowded)

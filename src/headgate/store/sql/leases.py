@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import (
-    ARRAY,
     ClauseElement,
     ColumnElement,
     Connection,
@@ -21,9 +20,7 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     Table,
-    Text,
     and_,
-    any_,
     bindparam,
     func,
     literal_column,
@@ -38,6 +35,8 @@ from headgate.base.errors import NotFound
 from headgate.model.lease import AnyChange, AnyLocked, Claim, LeasedType, Row
 from headgate.store.sql.many import BatchStatement, Rows
 from headgate.store.sql.moment import Moment, instant
+from headgate.store.sql.prepared import prepare
+from headgate.store.sql.statements import among_texts, bind_texts
 from headgate.store.sql.tables import in_states
 
 Payload = TypeVar("Payload")
@@ -109,7 +108,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
     def among(self, dialect: Dialect) -> ColumnElement[bool]:
         """The condition that the id is one of `ids`, which are one parameter on Postgres."""
         if dialect.name == "postgresql":
-            return self.table.c.id == any_(bindparam("ids", type_=ARRAY(Text)))
+            return among_texts(dialect, self.table.c.id, "ids")
         return self.table.c.id.in_(bindparam("ids", expanding=True))
 
     # ---- claiming and keeping ------------------------------------------------------------------
@@ -206,8 +205,8 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         return settled
 
     def _lock(self, tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, AnyLocked]:
-        query = self._locking(tx.dialect, server=now.server)
-        rows = tx.execute(query, {"ids": ids, **now.binds()}).all()
+        query = prepare(self._locking(tx.dialect, server=now.server), tx.dialect)
+        rows = query.run(tx, {"ids": bind_texts(tx.dialect, ids), **now.binds()})
         return {row[0]: self.kind.locked(*row[1:]) for row in rows}
 
     def _build_lock(self, dialect: Dialect, *, server: bool) -> Select[Any]:
@@ -215,7 +214,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         columns = [now if name == "now" else self.table.c[name] for name in self._locked_fields]
         return (
             select(self.table.c.id, *columns)
-            .where(self.among(dialect))
+            .where(among_texts(dialect, self.table.c.id, "ids"))
             .order_by(self.table.c.id)
             .with_for_update()
         )
@@ -229,7 +228,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
             changed = tuple([name for name, of in self._changes.items() if of(before) != of(after)])
             alike.setdefault(changed, []).append(each)
         for changed, rows in alike.items():
-            self._writing(changed).run(tx, rows)
+            self._writing(changed).write(tx, rows)
 
     def _build_write(self, changed: tuple[str, ...]) -> BatchStatement:
         """The guarded write for changes of these columns; a few combinations cover almost all."""

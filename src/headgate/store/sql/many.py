@@ -28,12 +28,15 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
+from headgate.store.sql.prepared import bind_processor, execute, result_processor
 from headgate.store.sql.statements import Insert, insert_into
 
 #: Takes the given rows as a table, and returns the statement that reads them.
 Build = Callable[[FromClause, Dialect], ClauseElement]
 Results = Sequence[CursorResult[Any]]
-Run = Callable[[Connection, Sequence[Any]], Results]
+#: SQL of the driver, with the values of some rows.
+DriverCall = tuple[str, tuple[Any, ...]]
+Calls = Callable[[Sequence[Any]], Iterable[DriverCall]]
 
 #: The most rows in one statement on SQLite. Batches are cut into powers of two, so that a few
 #: prepared statements serve every size.
@@ -64,24 +67,32 @@ class BatchStatement:
         self._given = given
         self._build = build
         self._returns = returns
-        self._run_on: dict[str, Run] = {}
+        self._calls_on: dict[str, Calls] = {}
 
     def run(self, tx: Connection, rows: Sequence[Any]) -> Results:
         """Run it for all rows, in no particular order; returns the result of each statement."""
-        return self._on(tx.dialect)(tx, rows) if rows else ()
+        return [tx.exec_driver_sql(*each) for each in self._cut_up(tx.dialect, rows)]
 
     def find(self, tx: Connection, rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
         """Run it for all rows; the rows that it returns, in no particular order."""
-        found = chain.from_iterable(self.run(tx, rows))
-        return _converted(found, self._returns, tx.dialect) if self._returns else found
+        found = [execute(tx, *each) for each in self._cut_up(tx.dialect, rows)]
+        all_rows = chain.from_iterable(found)
+        return _converted(all_rows, self._returns, tx.dialect) if self._returns else all_rows
 
-    def _on(self, dialect: Dialect) -> Run:
-        if dialect.name not in self._run_on:
+    def write(self, tx: Connection, rows: Sequence[Any]) -> None:
+        """Run it for all rows, in no particular order, without results, which is faster."""
+        for sql, given in self._cut_up(tx.dialect, rows):
+            execute(tx, sql, given)
+
+    def _cut_up(self, dialect: Dialect, rows: Sequence[Any]) -> Iterable[DriverCall]:
+        if not rows:
+            return ()
+        if dialect.name not in self._calls_on:
             make = self._on_postgres if dialect.name == "postgresql" else self._on_sqlite
-            self._run_on[dialect.name] = make(dialect)
-        return self._run_on[dialect.name]
+            self._calls_on[dialect.name] = make(dialect)
+        return self._calls_on[dialect.name](rows)
 
-    def _on_postgres(self, dialect: Dialect) -> Run:
+    def _on_postgres(self, dialect: Dialect) -> Calls:
         arrays = [
             bindparam(name, type_=postgresql.ARRAY(each.kind)) for name, each in self._given.items()
         ]
@@ -89,12 +100,12 @@ class BatchStatement:
         sql = str(self._build(given, dialect).compile(dialect=dialect))
         takers = [_taker(each, dialect) for each in self._given.values()]
 
-        def run(tx: Connection, rows: Sequence[Any]) -> Results:
-            return [tx.exec_driver_sql(sql, tuple([take(rows) for take in takers]))]
+        def calls(rows: Sequence[Any]) -> Iterable[DriverCall]:
+            return [(sql, tuple([take(rows) for take in takers]))]
 
-        return run
+        return calls
 
-    def _on_sqlite(self, dialect: Dialect) -> Run:
+    def _on_sqlite(self, dialect: Dialect) -> Calls:
         row = tuple([bindparam(name, type_=each.kind) for name, each in self._given.items()])
         given = values(*self._columns()).data([row]).cte("given")
         one_row = str(self._build(given, dialect).compile(dialect=dialect))
@@ -104,17 +115,15 @@ class BatchStatement:
         takers = [_taker(each, dialect) for each in self._given.values()]
         by_size: dict[int, str] = {}
 
-        def run(tx: Connection, rows: Sequence[Any]) -> Results:
-            results = []
+        def calls(rows: Sequence[Any]) -> Iterable[DriverCall]:
             for batch in _cut(rows):
                 size = len(batch)
                 if size not in by_size:
                     by_size[size] = before + ", ".join([places] * size) + after
                 by_row = zip(*[take(batch) for take in takers], strict=True)
-                results.append(tx.exec_driver_sql(by_size[size], tuple(chain(*by_row))))
-            return results
+                yield by_size[size], tuple(chain(*by_row))
 
-        return run
+        return calls
 
     def _columns(self) -> Iterable[Any]:
         return [column(name, each.kind) for name, each in self._given.items()]
@@ -176,7 +185,7 @@ def _converted(
     rows: Iterable[Sequence[Any]], kinds: Sequence[TypeEngine[Any]], dialect: Dialect
 ) -> Iterator[Sequence[Any]]:
     """The rows as values of these types."""
-    converts = [kind.dialect_impl(dialect).result_processor(dialect, None) for kind in kinds]
+    converts = [result_processor(kind, dialect) for kind in kinds]
     for row in rows:
         yield [
             value if convert is None else convert(value)
@@ -187,7 +196,7 @@ def _converted(
 def _taker(given: Rows, dialect: Dialect) -> Callable[[Sequence[Any]], list[Any]]:
     """A function that reads a column from all rows, converted for the driver."""
     of_row = given.of_row
-    convert = given.kind.dialect_impl(dialect).bind_processor(dialect)
+    convert = bind_processor(given.kind, dialect)
     if convert is None:
         return lambda rows: [of_row(row) for row in rows]
     return lambda rows: [convert(of_row(row)) for row in rows]

@@ -39,7 +39,7 @@ DEFAULTS: dict[str, Any] = {
     if column.name not in GIVEN and isinstance(column.default, ScalarElementColumnDefault)
 }
 #: The first state of every job.
-FIRST = {"state": JobState.PENDING, "reason": Reason.QUEUED}
+FIRST: dict[str, Any] = {"state": JobState.PENDING, "reason": Reason.QUEUED}
 
 _NO_DATA: JsonObject = {}
 

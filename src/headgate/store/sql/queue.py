@@ -22,18 +22,15 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    ARRAY,
     BindParameter,
     ColumnElement,
     Connection,
     Dialect,
-    FromClause,
     ScalarSelect,
     Select,
     Text,
     Update,
     bindparam,
-    column,
     func,
     literal_column,
     select,
@@ -42,10 +39,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.selectable import Subquery
 
-from headgate.base.encoding import to_json
 from headgate.model.job import Lane
 from headgate.model.states import JobState
 from headgate.store.sql.moment import Moment, instant
+from headgate.store.sql.prepared import prepare
+from headgate.store.sql.statements import bind_texts, texts
 from headgate.store.sql.tables import ASLEEP, in_states, jobs
 
 #: The most sleeping jobs that join the queue in one claim.
@@ -88,8 +86,9 @@ def next_turns(
     last: dict[tuple[Lane, str], int] = {}
     for lane in sorted({lane for lane, _ in joining}):
         users = sorted({user for of, user in joining if of is lane})
-        binds = {"of_lane": lane, "users": _array(tx.dialect, users), **bind_syncs(syncs)}
-        for user, turn in tx.execute(_last_turns(tx.dialect, len(syncs)), binds):
+        binds = {"of_lane": lane, "users": bind_texts(tx.dialect, users), **bind_syncs(syncs)}
+        query = prepare(_last_turns(tx.dialect, len(syncs)), tx.dialect)
+        for user, turn in query.run(tx, binds):
             last[lane, user] = turn
     turns: list[int] = []
     for place in joining:
@@ -168,21 +167,8 @@ def _last_turn_of(syncs: int, user_id: ColumnElement[str]) -> ScalarSelect[int]:
 
 @cache
 def _last_turns(dialect: Dialect, syncs: int) -> Select[Any]:
-    users = _users(dialect)
+    users = texts(dialect, "users")
     last = func.coalesce(
         _last_turn_of(syncs, users.c.value), _turn_served(syncs), literal_column("0")
     )
     return select(users.c.value, last)
-
-
-def _users(dialect: Dialect) -> FromClause:
-    """The users as a table, in one parameter, however many there are."""
-    value = column("value", Text)
-    if dialect.name == "postgresql":
-        users = func.unnest(bindparam("users", type_=ARRAY(Text)))
-        return users.table_valued(value).render_derived(name="given")
-    return func.json_each(bindparam("users", type_=Text)).table_valued(value).alias("given")
-
-
-def _array(dialect: Dialect, users: Sequence[str]) -> Any:
-    return users if dialect.name == "postgresql" else to_json(users)

@@ -11,6 +11,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
 from headgate.ports.notifications import NotificationComposer
+from headgate.ports.signal import SignalHint
 from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitResult
 from headgate.ports.submission import SubmitOutcome
 from headgate.store.sql import (
@@ -68,11 +69,10 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         self._syncs = tuple(syncs)
         self._composer = composer
 
-    async def submit(self, new: NewJob) -> SubmitResult:
+    async def submit(self, new: NewJob, hint: SignalHint | None = None) -> SubmitResult:
         """Store a job, once per key."""
-        return await self.database.autocommit(
-            lambda tx: jobs.submit(tx, self.database.moment(), new, syncs=self._syncs)
-        )
+        submit = partial(jobs.submit, syncs=self._syncs, hint=hint)
+        return await self.database.autocommit(lambda tx: submit(tx, self.database.moment(), new))
 
     async def submit_many(self, new: Sequence[NewJob]) -> Sequence[SubmitOutcome]:
         """Store jobs in one transaction; the outcomes are in the same order."""
