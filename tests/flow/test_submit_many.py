@@ -129,9 +129,9 @@ def test_each_lane_is_announced_once_for_a_batch_that_created_jobs(tmp_path: Pat
         told: list[str] = []
         announce = app._runtime.signal.announce
 
-        async def note(topic: str) -> None:
+        async def note(topic: str, *, sent: bool = False) -> None:
             told.append(topic)
-            await announce(topic)
+            await announce(topic, sent=sent)
 
         app._runtime.signal.announce = note  # type: ignore[method-assign]
         mixed = [request(f"u{n}", lane=Lane.HOT if n % 2 else Lane.COLD) for n in range(20)]
