@@ -16,6 +16,8 @@ UPGRADE ?= --upgrade
 TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
 FAST := tests/unit tests/flow tests/web tests/conformance tests/systems
+PEERS := .venv-peers
+GRAPHILE := 0.17.3
 BENCHES := engine budget outbox forecast $(if $(wildcard bench/notes.py),notes) $(if $(wildcard bench/activity_streams),activity_streams.backfill activity_streams.streams) idle
 TYPED := src tests tools bench examples
 
@@ -24,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast coverage simulate bench check audit reference screenshots without lock clean
+.PHONY: help demo test test-fast coverage simulate bench check audit reference screenshots without lock clean peers
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +54,16 @@ simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
 
 bench: $(VENV)/.ok ## Measure, next to the bare drivers; ARGS=--quick for a short run
 	@for name in $(BENCHES); do echo "==> $$name"; $(BIN)/python -m bench.$$name $(ARGS) || exit 1; done
+
+# Into an environment of their own: the product needs none of them.
+peers: $(VENV)/.ok ## Install the peers that `python -m bench.peers` measures Headgate beside
+	@echo "==> installing the peers into $(PEERS)"
+	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(PEERS)
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(PEERS)/bin/python \
+		--requirement bench/requirements-peers.txt
+	@if command -v npm >/dev/null; then \
+		npm install --silent --no-audit --no-fund --prefix .cache/peers graphile-worker@$(GRAPHILE); \
+	else echo "Node is not here: Graphile Worker is left out"; fi
 
 check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, generated pages
 	@echo "==> ruff"
@@ -100,7 +112,8 @@ lock: $(BIN)/uv ## Resolve the dependencies again into the lock files; UPGRADE= 
 	@$(COMPILE) $(UPGRADE) --group emulators --output-file $(EMULATORS_LOCK)
 
 clean: ## Remove .venv, caches and build output
-	@rm -rf $(VENV) $(EMULATORS) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
+	@rm -rf $(VENV) $(EMULATORS) $(PEERS) dist build .mypy_cache .pytest_cache \
+		.ruff_cache .import_linter_cache \
 		.hypothesis .cache .coverage htmlcov
 	@find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -22,9 +22,7 @@ class Report:
     def add(self, name: str, value: float, unit: str, note: str = "") -> None:
         """One figure."""
         self._figures[name] = round(value, 4 if abs(value) < 10 else 1)
-        self._rows.append(
-            (name, f"{value:,.3g}" if abs(value) < 10 else f"{value:,.0f}", unit + note)
-        )
+        self._rows.append((name, figure(value), unit + note))
         console.print(f"  {name} {self._rows[-1][1]} {unit}{note}", style="dim")
 
     def print(self) -> None:
@@ -37,6 +35,11 @@ class Report:
             table.add_row(*row)
         console.print(table)
         print(json.dumps({"bench": self._bench, "figures": self._figures}), flush=True)
+
+
+def figure(value: float) -> str:
+    """A value as people read it."""
+    return f"{value:,.3g}" if abs(value) < 10 else f"{value:,.0f}"
 
 
 def is_quick(description: str) -> bool:

@@ -7,16 +7,17 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 
-from sqlalchemy import Connection, func, insert, select, text
+from sqlalchemy import Connection, exists, insert, select, text
 
 from headgate import App, Chunk, Context, Lane, LaneSize, Sync, WorkerSettings
 from headgate.model.job import JobParams, Progress, Summary
 from headgate.store.sql import schema
 from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.tables import job_events, jobs
+from headgate.store.sql.tables import ACTIVE, job_events, jobs
 from tests.servers import postgres
 
 USERS = 50
+_ANY_LEFT = select(exists().where(ACTIVE))
 #: Rows written by one statement, at most: a slow disk must not take longer than one may.
 FILL_AT_ONCE = 50_000
 
@@ -66,8 +67,13 @@ async def opened(address: str, *, hot: int = 100, cold: int = 4) -> AsyncIterato
     await app._database.open()
     await schema.migrate(app._database)
     async with app:
-        await app._database.write(_empty)
+        await empty(app)
         yield app
+
+
+async def empty(app: App) -> None:
+    """Remove all jobs and their events."""
+    await app._database.write(_empty)
 
 
 def _empty(tx: Connection) -> None:
@@ -78,7 +84,13 @@ def _empty(tx: Connection) -> None:
 
 
 async def fill(
-    app: App, count: int, *, lane: Lane = Lane.HOT, sync: str = "work", first: int = 0
+    app: App,
+    count: int,
+    *,
+    lane: Lane = Lane.HOT,
+    sync: str = "work",
+    first: int = 0,
+    kind: str = "connection",
 ) -> None:
     """So many jobs in line, of a few users."""
 
@@ -88,9 +100,9 @@ async def fill(
             insert(jobs),
             [
                 {
-                    "id": f"{lane.value}_{number:08d}",
+                    "id": f"{kind}_{lane.value}_{number:08d}",
                     "user_id": f"user-{number % USERS}",
-                    "connection_id": f"connection-{number}",
+                    "connection_id": f"{kind}-{number}",
                     "sync": sync,
                     "source": "nothing",
                     "mode": "full",
@@ -172,10 +184,6 @@ def _checkpoint(file: str) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-async def active(app: App) -> int:
-    """Jobs that are not done yet."""
-    return await app._database.read(
-        lambda tx: tx.execute(
-            select(func.count()).select_from(jobs).where(jobs.c.state.in_(["pending", "running"]))
-        ).scalar_one()
-    )
+async def any_left(app: App) -> bool:
+    """Whether a job is not done yet."""
+    return await app._database.read(lambda tx: bool(tx.execute(_ANY_LEFT).scalar_one()))
