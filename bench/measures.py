@@ -28,6 +28,8 @@ PROBING_S_MAX = 20.0
 #: Jobs that run when their worker is killed, and cold ones beside which a hot one is submitted.
 KILLED, COLD = 20, 5_000
 CPU_ROUNDS = 5
+#: How often one looks whether all jobs have ended when the last one has begun.
+SHORT_LOOK_S = 0.002
 #: As long as one waits for jobs to begin at all.
 BEGIN_S_MAX = 60.0
 
@@ -78,11 +80,12 @@ def jobs_rate(
         began = time.monotonic_ns()
         for worker in running:
             worker.thaw()
-        if kind == NOTHING and workers == 1:
+        heard = kind == NOTHING and workers == 1
+        if heard:
             # A program that polls has not begun at once; that is latency, and measured as such.
             began = int(running[0].hear("first")["first"])
             running[0].hear("last")
-        ended = client.wait_until_empty(look_s=0.002 if workers == 1 else LOOK_S)
+        ended = client.wait_until_empty(running, look_s=SHORT_LOOK_S if heard else LOOK_S)
         for worker in running:
             worker.stop()
         told = [said for worker in running if (said := worker.last_words("ran")) is not None]
@@ -100,7 +103,7 @@ def _warm_worker(
     """A worker that has done some jobs, and stands still."""
     with program.worker(settings, expect=expect) as worker:
         client.submit_many(WARM, WARM_UP)
-        client.wait_until_empty()
+        client.wait_until_empty([worker])
         worker.freeze()
         try:
             yield worker
@@ -157,7 +160,7 @@ def recovery_s(program: QueueProgram, client: ClientProcess, limit_s: float) -> 
     with program.worker(TWENTY, hold=hold) as worker:
         try:
             again = {int(worker.hear("begun", limit_s)["begun"]) for _ in range(KILLED)}
-            ended = client.wait_until_empty(limit_s)
+            ended = client.wait_until_empty([worker], timeout_s=limit_s)
         except TimeoutError:
             return None
     return (ended - killed) / 1e9 if again == begun else None

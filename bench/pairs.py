@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bench.queue_program import ClientProcess, QueueProgram, python_program
 from bench.report import Report
-from tests.servers import postgres
+from tests.servers import PostgresServer, postgres
 
 POSTGRES, SQLITE = "postgres", "sqlite"
 #: A slow moment of the machine falls into one round, and the middle one counts.
@@ -46,7 +46,7 @@ class Setup(NamedTuple):
 
     report: Report
     pairs: dict[str, Pair]
-    folder: Path
+    server: PostgresServer
     quick: bool
 
 
@@ -65,7 +65,7 @@ def setup(report: Report, *, quick: bool) -> Iterator[Setup]:
                 )
                 for database, url in urls.items()
             }
-            yield Setup(report, pairs, folder, quick)
+            yield Setup(report, pairs, server, quick)
 
 
 def beside_bare(pair: Pair, measure: Measure, bare_measure: Measure | None = None) -> Rates:

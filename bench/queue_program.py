@@ -53,9 +53,10 @@ class Process:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                self._lines.put(json.loads(line))
+        with self._process.stdout as lines:
+            for line in lines:
+                if line.startswith("{"):
+                    self._lines.put(json.loads(line))
         self._lines.put(None)
 
     def ask(self, do: str, **given: object) -> Said:
@@ -76,13 +77,20 @@ class Process:
             except queue.Empty:
                 raise TimeoutError(f"nothing heard of {name} for {timeout_s:g} s") from None
             if said is None:
-                raise ProgramFailed(self._errors.read_text(encoding="utf-8")[-2000:])
+                raise self._failure()
             if name in said:
                 return said
 
+    def check_alive(self) -> None:
+        """Raise if it has ended by itself."""
+        if self._process.poll() is not None:
+            raise self._failure()
+
+    def _failure(self) -> ProgramFailed:
+        return ProgramFailed(self._errors.read_text(encoding="utf-8")[-2000:])
+
     def last_words(self, name: str) -> Said | None:
-        """The line that has a `name`, of a process that has ended; None if there is none."""
-        self._reader.join()
+        """The line that has a `name`, of a process that was stopped; None if there is none."""
         try:
             return self.hear(name)
         except ProgramFailed:
@@ -100,6 +108,7 @@ class Process:
         """End it at once, as a crash does."""
         self._process.kill()
         self._process.wait()
+        self._reader.join()
 
     def stop(self) -> None:
         """End it as a service manager does."""
@@ -111,6 +120,7 @@ class Process:
             self._process.wait(STOP_S_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
+        self._reader.join()
 
 
 class QueueProgram(NamedTuple):
@@ -182,10 +192,18 @@ class ClientProcess:
         """Submit many at once."""
         return self._process.ask("submit_many", kind=kind, count=count)
 
-    def wait_until_empty(self, timeout_s: float = ANSWER_S_MAX, look_s: float = LOOK_S) -> int:
-        """When no job was left."""
+    def wait_until_empty(
+        self,
+        workers: Sequence[Process],
+        *,
+        timeout_s: float = ANSWER_S_MAX,
+        look_s: float = LOOK_S,
+    ) -> int:
+        """When no job was left; the workers have to be alive until then."""
         ends = time.monotonic() + timeout_s
         while time.monotonic() < ends:
+            for worker in workers:
+                worker.check_alive()
             said = self._process.ask("any_left")
             if not said["left"]:
                 return int(said["ended"])

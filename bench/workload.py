@@ -1,15 +1,14 @@
-"""Databases full of jobs, and an application that does nothing with them as fast as it can."""
+"""Databases full of jobs, and an application that does nothing with them."""
 
 import asyncio
 import sqlite3
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 
 from sqlalchemy import Connection, exists, insert, select, text
 
-from headgate import App, Chunk, Context, Lane, LaneSize, Sync, WorkerSettings
+from headgate import App, Chunk, Context, Lane, Sync
 from headgate.model.job import JobParams, Progress, Summary
 from headgate.store.sql import schema
 from headgate.store.sql.postgres import PostgresDatabase
@@ -26,21 +25,9 @@ class Nothing:
     """A source that answers at once, with nothing."""
 
     name = "nothing"
-    #: Chunks read by all of them: tells how far a run is without asking the database.
-    reads = 0
-    #: When the last of them began, by `time.perf_counter`.
-    began = 0.0
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        """Take that long over every chunk."""
-        self._seconds = seconds
 
     async def read(self, ctx: Context) -> Chunk:
         """One chunk, and the job is done."""
-        Nothing.reads += 1
-        Nothing.began = time.perf_counter()
-        if self._seconds:
-            await ctx.clock.sleep(self._seconds)
         return Chunk()
 
 
@@ -53,17 +40,9 @@ def addresses() -> Iterator[dict[str, str]]:
 
 
 @asynccontextmanager
-async def opened(address: str, *, hot: int = 100, cold: int = 4) -> AsyncIterator[App]:
+async def opened(address: str) -> AsyncIterator[App]:
     """An application on an empty, migrated database."""
-    sizes = {
-        Lane.HOT: LaneSize(concurrency=hot, slice_s=5.0),
-        Lane.COLD: LaneSize(concurrency=cold, slice_s=5.0),
-    }
-    app = App(
-        address,
-        syncs=[Sync(name="work", source=Nothing()), Sync(name="slow", source=Nothing(0.02))],
-        worker=WorkerSettings(lanes=sizes),
-    )
+    app = App(address, syncs=[Sync(name="work", source=Nothing())])
     await app._database.open()
     await schema.migrate(app._database)
     async with app:
@@ -83,15 +62,7 @@ def _empty(tx: Connection) -> None:
         tx.execute(text(f"{how} {table.name}"))
 
 
-async def fill(
-    app: App,
-    count: int,
-    *,
-    lane: Lane = Lane.HOT,
-    sync: str = "work",
-    first: int = 0,
-    kind: str = "connection",
-) -> None:
+async def fill(app: App, count: int, *, sync: str = "work", first: int = 0) -> None:
     """So many jobs in line, of a few users."""
 
     def operation(tx: Connection) -> None:
@@ -100,13 +71,13 @@ async def fill(
             insert(jobs),
             [
                 {
-                    "id": f"{kind}_{lane.value}_{number:08d}",
+                    "id": f"job_{number:08d}",
                     "user_id": f"user-{number % USERS}",
-                    "connection_id": f"{kind}-{number}",
+                    "connection_id": f"connection-{number}",
                     "sync": sync,
                     "source": "nothing",
                     "mode": "full",
-                    "lane": lane.value,
+                    "lane": Lane.HOT.value,
                     "request_hash": "",
                     "params": JobParams(),
                     "state": "pending",

@@ -10,7 +10,7 @@ from bench.peer_scripts.headgate_app import SYNC, USERS, make_app
 from bench.peer_scripts.protocol import SLOW, TUNED, Client, Jobs, main, say
 from bench.report import percentile
 from bench.workload import any_left, empty
-from headgate import App, Lane
+from headgate import App, JobRequest, Lane
 from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
 
