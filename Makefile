@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements-dev.lock
 DEMO_LOCK := requirements-demo.lock
+# What `headgate aws package` installs, which comes with the wheel: nothing of SQL, and no server.
+LAMBDA_LOCK := src/headgate/aws/requirements.lock
 EMULATORS := .venv-aws
 EMULATORS_LOCK := requirements-emulators.lock
 # Passed on to the program: make test ARGS="-k breaker"
@@ -108,6 +110,10 @@ lock: $(BIN)/uv ## Resolve the dependencies again into the lock files; UPGRADE= 
 	@echo "==> writing $(DEMO_LOCK)"
 	@$(COMPILE) --extra sandbox --extra web --group build --constraint $(LOCK) \
 		--output-file $(DEMO_LOCK) pyproject.toml
+	@echo "==> writing $(LAMBDA_LOCK)"
+	@$(COMPILE) --extra aws --extra web --constraint $(LOCK) \
+		$(foreach name,alembic greenlet mako sqlalchemy uvicorn,--no-emit-package $(name)) \
+		--output-file $(LAMBDA_LOCK) pyproject.toml
 	@echo "==> writing $(EMULATORS_LOCK)"
 	@$(COMPILE) $(UPGRADE) --group emulators --output-file $(EMULATORS_LOCK)
 

@@ -17,7 +17,7 @@ import msgspec
 from headgate.backends import (
     check_needs,
     configure_systems,
-    lacking,
+    having,
     load_settings,
     open_backend,
     open_limiter,
@@ -50,6 +50,7 @@ from headgate.flow.runtime import Runtime
 from headgate.flow.schedules import Schedules
 from headgate.flow.users import Users
 from headgate.limits.memory import MemoryLimiter
+from headgate.loops.on_demand import OnDemandWorker
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.job import Lane
 from headgate.model.schedule import Schedule
@@ -291,8 +292,7 @@ class App:
     @property
     def schedules(self) -> Schedules:
         """Schedules: look at them, plan, run, pause and resume them."""
-        if self.database.schedules is None:
-            raise InvalidInput("schedules", lacking(self.database, "schedules"))
+        having(self.database, "schedules", self.database.schedules)
         return Schedules(self._runtime, worker=self.name)
 
     @property
@@ -310,9 +310,7 @@ class App:
 
     @property
     def _outbox_store(self) -> OutboxStore:
-        if self.database.outbox is None:
-            raise InvalidInput("outbox", lacking(self.database, "an outbox"))
-        return self.database.outbox
+        return having(self.database, "an outbox", self.database.outbox)
 
     @cached_property
     def outbox(self) -> Outbox:
@@ -362,10 +360,7 @@ class App:
     @property
     def _database(self) -> "Database":
         """The SQL database; InvalidInput if it is another kind."""
-        tables = self.database.tables
-        if tables is None:
-            raise InvalidInput("database", lacking(self.database, "tables"))
-        return cast("Database", tables)
+        return cast("Database", having(self.database, "tables", self.database.tables))
 
     async def read(self, operation: "Callable[[Connection], T]") -> T:
         """Run a system's own queries: `operation(connection)`, which changes nothing."""
@@ -396,3 +391,9 @@ class App:
         chosen = {lane: size for lane, size in self._worker_settings.lanes.items() if lane in lanes}
         settings = msgspec.structs.replace(self._worker_settings, lanes=chosen)
         return Supervisor(self._runtime, settings, worker=self.name)
+
+    @cached_property
+    def on_demand(self) -> OnDemandWorker:
+        """A worker for jobs that somebody names, such as a queue; it runs no loop."""
+        hinted = having(self.database, "claims by messages", self.database.hinted(self._store))
+        return OnDemandWorker(self._runtime, hinted, self._worker_settings, worker=self.name)

@@ -23,6 +23,7 @@ from pydantic_settings import (
 )
 
 from headgate.base.errors import InvalidInput
+from headgate.base.lazy import needs_extra
 from headgate.base.listening import ConnectionLimits
 from headgate.base.secret import Secret
 from headgate.connectors.addresses import Network, parse_networks
@@ -103,6 +104,13 @@ class Settings(NotificationFields, BaseSettings):
     keys: SecretStr | None = None
     #: The same keys in a file that only its owner can read.
     key_file: Path | None = None
+    #: The same keys as a secret of AWS Secrets Manager, by its name or ARN.
+    keys_secret: str | None = None
+    #: The same keys, encrypted by AWS KMS: the ciphertext in base64.
+    keys_kms: str | None = None
+    #: The URLs of the SQS queues that take hints about due jobs.
+    aws_hot_queue: str | None = None
+    aws_cold_queue: str | None = None
     #: Private networks that providers may be in: `127.0.0.0/8, ::1/128`.
     private_networks: str | None = None
     #: The address that `headgate serve` listens on, and the URL that users reach it by.
@@ -194,12 +202,34 @@ class Settings(NotificationFields, BaseSettings):
 
     def key_ring(self) -> KeyRing:
         """Return the encryption keys; raises InvalidInput if they are missing or not valid."""
-        if self.key_file is None:
-            keys = self.keys or SecretStr("")
-            return KeyRing.parse(Secret(keys.get_secret_value()))
-        if self.keys is not None:
-            raise InvalidInput("keys", "keys and key_file are both set; leave one of the two out")
-        return KeyRing.read(self.key_file)
+        named = self.key_sources()
+        if len(named) > 1:
+            told = f"{named[0]} and {named[1]} are both set; leave one of the two out"
+            raise InvalidInput("keys", told)
+        if self.key_file is not None:
+            return KeyRing.read(self.key_file)
+        if self.keys_secret is not None or self.keys_kms is not None:
+            with needs_extra("keys", "aws"):
+                from headgate.connectors import aws_keys
+            if self.keys_secret is not None:
+                return KeyRing.parse(aws_keys.read_secret(self.keys_secret))
+            return KeyRing.parse(aws_keys.decrypt(self.keys_kms or ""))
+        keys = self.keys or SecretStr("")
+        return KeyRing.parse(Secret(keys.get_secret_value()))
+
+    def key_sources(self) -> Sequence[str]:
+        """Return the names of the settings that say where the encryption keys are."""
+        names = ("keys", "key_file", "keys_secret", "keys_kms")
+        return [name for name in names if getattr(self, name) is not None]
+
+    def queues(self) -> Mapping[Lane, str]:
+        """Return the URLs of the SQS queues; raises InvalidInput if only one of them is set."""
+        urls = {Lane.HOT: self.aws_hot_queue, Lane.COLD: self.aws_cold_queue}
+        known = {lane: url for lane, url in urls.items() if url is not None}
+        if len(known) == 1:
+            lacking = "aws_cold_queue" if Lane.HOT in known else "aws_hot_queue"
+            raise InvalidInput(lacking, "is not set; set both queues, or none")
+        return known
 
     def system_names(self) -> Sequence[str] | None:
         """Return the names of the chosen systems; None: all."""

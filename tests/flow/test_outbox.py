@@ -723,7 +723,7 @@ def test_only_a_write_with_a_message_wakes_anybody_and_only_after_its_commit(
             await ended.wait()
             return written
 
-        async def announce(topic: str) -> None:
+        async def announce(topic: str, *_: object, **__: object) -> None:
             woken.append((topic, await states(app.outbox)))
 
         monkeypatch.setattr(app._database, "write", slow)

@@ -32,7 +32,7 @@ from headgate.flow import submit_many as module
 from headgate.model.connection import SealedCredentials
 from headgate.model.job import Lane
 from headgate.ports.connections import NewConnection
-from headgate.ports.signal import lane_topic
+from headgate.ports.signal import JobHint, lane_topic
 from tests.connecting import Site, strava_source, vault
 from tests.worlds import ScriptedSource, World, in_world
 
@@ -129,9 +129,9 @@ def test_each_lane_is_announced_once_for_a_batch_that_created_jobs(tmp_path: Pat
         told: list[str] = []
         announce = app._runtime.signal.announce
 
-        async def note(topic: str, *, sent: bool = False) -> None:
+        async def note(topic: str, due: Sequence[JobHint] = (), *, sent: bool = False) -> None:
             told.append(topic)
-            await announce(topic, sent=sent)
+            await announce(topic, due, sent=sent)
 
         app._runtime.signal.announce = note  # type: ignore[method-assign]
         mixed = [request(f"u{n}", lane=Lane.HOT if n % 2 else Lane.COLD) for n in range(20)]

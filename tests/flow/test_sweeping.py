@@ -133,7 +133,7 @@ def test_a_sweeper_that_another_was_before_wakes_nobody(
         monkeypatch.setattr(app._store, "list_expired", as_both_saw_it)
         announced: list[str] = []
 
-        async def announce(topic: str) -> None:
+        async def announce(topic: str, *_: object, **__: object) -> None:
             announced.append(topic)
 
         monkeypatch.setattr(app._runtime.signal, "announce", announce)

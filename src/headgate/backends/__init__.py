@@ -4,7 +4,7 @@ What is imported here late is an extra, or takes longer to load than all the res
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
@@ -30,6 +30,8 @@ from headgate.system import System
 if TYPE_CHECKING:
     from headgate.settings import Settings
     from headgate.store.sql.database import Database
+
+T = TypeVar("T")
 
 
 def configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
@@ -66,6 +68,13 @@ def check_needs(
     ):
         if has is None and needing:
             raise InvalidInput(needing[0], lacking(backend, what))
+
+
+def having(backend: Backend, what: str, part: T | None) -> T:
+    """Return a part of the database; InvalidInput if it does not have that."""
+    if part is None:
+        raise InvalidInput("database", f"this {lacking(backend, what)}")
+    return part
 
 
 def lacking(backend: Backend, what: str) -> str:
@@ -167,7 +176,7 @@ def open_sender(
 def open_links(clock: Clock) -> NotificationLinks | None:
     """Return what signs the links in e-mails; None if users cannot reach the pages."""
     settings = load_settings()
-    if settings.public_url is None or (settings.keys is None and settings.key_file is None):
+    if settings.public_url is None or not settings.key_sources():
         return None
     from headgate.connectors.links import Links, SiteLinks
 

@@ -10,6 +10,7 @@ from headgate.base.errors import InvalidInput, StoreFault
 from headgate.base.lazy import load, needs_extra
 from headgate.ports.notifications import NotificationComposer
 from headgate.ports.signal import Signal
+from headgate.ports.store import Store
 from headgate.store.sql import schema
 from headgate.store.sql.api_keys import SqlApiKeys
 from headgate.store.sql.connect_attempts import SqlConnectAttempts
@@ -77,6 +78,9 @@ class SqlBackend:
     def store(self, syncs: Sequence[str], composer: NotificationComposer | None) -> SqlStore:
         """The store of jobs."""
         return SqlStore(self._database, syncs, composer)
+
+    def hinted(self, store: Store) -> None:
+        """Nothing: workers of a SQL database claim what is due by themselves."""
 
     def signal(self, *, origin: str) -> Signal:
         """The signal that goes with the database."""

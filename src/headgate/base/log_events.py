@@ -65,6 +65,14 @@ class LogEvent(StrEnum):
     #: The row of a worker that has stopped could not be removed.
     PRESENCE_NOT_ENDED = "presence_not_ended"
 
+    # AWS.
+    #: Messages about due jobs were not sent; the sweeper sends them again.
+    HINTS_NOT_SENT = "hints_not_sent"
+    #: Jobs are due whose messages were lost, or were too far off to be sent at the time.
+    HINTS_SENT_AGAIN = "hints_sent_again"
+    #: A message could not be worked on; it comes again, or goes to the dead-letter queue.
+    MESSAGE_FAILED = "message_failed"
+
     # Budgets.
     RATE_LIMITED = "rate_limited"
     LIMITER_AWAY = "limiter_away"

@@ -87,6 +87,11 @@ COMMANDS = (
         "headgate.cli.api_keys:commands",
         "Make, list and revoke the keys for the HTTP API.",
     ),
+    Command(
+        "aws",
+        "headgate.cli.aws:commands",
+        "Build the functions for AWS, and look after their queues.",
+    ),
 )
 
 

@@ -15,7 +15,7 @@ from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
-from headgate.ports.signal import CONTROL, lane_topic
+from headgate.ports.signal import CONTROL, job_hints, lane_topic
 
 #: How long a worker has to stop working on a job that is being cancelled.
 CANCEL_DEADLINE = timedelta(seconds=30)
@@ -109,7 +109,7 @@ async def _apply(rt: Runtime, job_id: str, user_id: str | None, decide: Decide) 
             call_on_end(rt.registry, after)
             await rt.signal.announce(CONTROL)
             if after.state is JobState.PENDING:
-                await rt.signal.announce(lane_topic(after.lane))
+                await rt.signal.announce(lane_topic(after.lane), job_hints([after]))
             return after
     raise Conflict(f"job {job_id} keeps changing; try again")
 

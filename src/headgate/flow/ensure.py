@@ -14,7 +14,7 @@ from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JOB, JobState
-from headgate.ports.signal import lane_topic
+from headgate.ports.signal import job_hints, lane_topic
 from headgate.ports.store import SubmitResult
 
 #: Others may change the job between the read and the write; then it is read again, so many times.
@@ -55,7 +55,7 @@ async def ensure(
         after = await rt.store.settle(rerun)
         if after is not None:
             if after.state is JobState.PENDING:
-                await rt.signal.announce(lane_topic(after.lane))
+                await rt.signal.announce(lane_topic(after.lane), job_hints([after]))
             return SubmitResult(after, created=False)
     raise Conflict(f"the active job of sync {request.sync!r} keeps changing; try again")
 

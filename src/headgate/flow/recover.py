@@ -16,7 +16,7 @@ from headgate.model.states import ITEM, JOB
 from headgate.policy import items as item_policy
 from headgate.policy import retry
 from headgate.ports.items import ItemStore
-from headgate.ports.signal import lane_topic
+from headgate.ports.signal import job_hints, lane_topic
 
 
 def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
@@ -66,19 +66,25 @@ async def rescue_items(
 
 async def rescue_jobs(rt: Runtime) -> int:
     """Rescue jobs of lost workers, and end cancels past their deadline; returns how many."""
-    rescued = await rescue_expired(
-        rt.store, lambda job: _rescue_job(rt, job), lambda job: call_on_end(rt.registry, job)
-    )
-    rt.measurements.rescues.add(JOB.name, rescued)
+    rescued: list[Job] = []
+
+    def note(job: Job) -> None:
+        rescued.append(job)
+        call_on_end(rt.registry, job)
+
+    await rescue_expired(rt.store, lambda job: _rescue_job(rt, job), note)
+    rt.measurements.rescues.add(JOB.name, len(rescued))
     return await _announce(rt, rescued)
 
 
 async def thaw_paused(rt: Runtime) -> int:
     """Thaw the jobs whose cool-down is over; returns how many."""
-    thawed = await settle_in_rounds(
+    thawed: list[Job] = []
+    await settle_in_rounds(
         rt.store,
         lambda: rt.store.list_thawable(limit=BATCH_MAX),
         lambda job: change.thaw(job, probe=job.reason is Reason.BREAKER),
+        thawed.append,
     )
     return await _announce(rt, thawed)
 
@@ -102,9 +108,10 @@ def _rescue_job(rt: Runtime, job: Job) -> JobChange:
     return retry.rescue(job, policy, draw=rt.rng.random(), counts=counts)
 
 
-async def _announce(rt: Runtime, count: int) -> int:
-    """Wake the lanes if there are jobs for them; returns `count`."""
-    if count:
+async def _announce(rt: Runtime, changed: Sequence[Job]) -> int:
+    """Wake the lanes if there are jobs for them; returns how many there are."""
+    if changed:
         for lane in Lane:
-            await rt.signal.announce(lane_topic(lane))
-    return count
+            due = job_hints(job for job in changed if job.lane is lane)
+            await rt.signal.announce(lane_topic(lane), due)
+    return len(changed)

@@ -12,7 +12,7 @@ from headgate.flow.runtime import Runtime
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.calendar import gaps, history_progress
-from headgate.ports.signal import lane_topic
+from headgate.ports.signal import job_hints, lane_topic
 from headgate.ports.store import NewJob, SubmitResult
 
 ID_LENGTH_MAX = 200
@@ -67,7 +67,7 @@ async def store_new(rt: Runtime, new: NewJob) -> SubmitResult:
     hint = rt.signal.hint(topic)
     submitted = await rt.store.submit(new, hint)
     if submitted.created:
-        await rt.signal.announce(topic, sent=hint is not None)
+        await rt.signal.announce(topic, job_hints([submitted.job]), sent=hint is not None)
     return submitted
 
 

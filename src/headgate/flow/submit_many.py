@@ -4,6 +4,7 @@ They are stored in batches, each in one transaction. If a batch fails, those bef
 where the requests have keys, the same call may be repeated.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -13,9 +14,9 @@ from headgate.flow.registry import Sync
 from headgate.flow.resolve import Unresolved, fill_in, has_accounts, resolve_many
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check, check_name, with_plan
-from headgate.model.job import Reprocess
+from headgate.model.job import Lane, Reprocess
 from headgate.ports.connections import ConnectionStore
-from headgate.ports.signal import lane_topic
+from headgate.ports.signal import JobHint, lane_topic
 from headgate.ports.store import NewJob
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
 
@@ -159,10 +160,9 @@ async def _store(rt: Runtime, batch: _Batch) -> None:
     """Store the jobs in one transaction, and wake the workers of each lane once."""
     stored = await rt.store.submit_many(list(batch.jobs.values()))
     batch.outcomes.update(zip(batch.jobs, stored, strict=True))
-    lanes = {
-        new.lane
-        for new, outcome in zip(batch.jobs.values(), stored, strict=True)
-        if outcome.status is SubmitStatus.CREATED
-    }
-    for lane in sorted(lanes):
-        await rt.signal.announce(lane_topic(lane))
+    now, due = rt.clock.now(), defaultdict[Lane, list[JobHint]](list)
+    for new, outcome in zip(batch.jobs.values(), stored, strict=True):
+        if outcome.status is SubmitStatus.CREATED:
+            due[new.lane].append(JobHint(new.id, 0, new.user_id, now + new.delay))
+    for lane in sorted(due):
+        await rt.signal.announce(lane_topic(lane), due[lane])

@@ -17,6 +17,7 @@ from headgate.ports.connections import (
 from headgate.ports.erasures import ErasureStore
 from headgate.ports.idempotency import IdempotencyStore
 from headgate.ports.items import ItemStore
+from headgate.ports.job_hints import HintedClaims
 from headgate.ports.limiter import Limiter, LimiterMemory
 from headgate.ports.notifications import NotificationComposer
 from headgate.ports.outbox import OutboxStore, OutboxWriter
@@ -114,6 +115,10 @@ class Backend(Protocol):
 
     def store(self, syncs: Sequence[str], composer: NotificationComposer | None) -> Store:
         """The store of jobs for an application with these syncs, which writes notifications."""
+        ...
+
+    def hinted(self, store: Store) -> HintedClaims | None:
+        """The same store, if its jobs can be claimed one by one, as messages name them."""
         ...
 
     def signal(self, *, origin: str) -> Signal:

@@ -3,9 +3,14 @@
 Every listener also checks for work at its own times, so a lost hint costs only time.
 """
 
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from headgate.model.job import Lane
+import msgspec
+
+from headgate.model.job import Job, Lane
+from headgate.model.states import JobState
 
 #: Somebody paused or cancelled a job: processes with claimed jobs should check them.
 CONTROL = "control"
@@ -30,6 +35,25 @@ class SignalHint(NamedTuple):
 
     channel: str
     payload: str
+
+
+class JobHint(msgspec.Struct, frozen=True, gc=False):
+    """A job that a worker can run, now or at a later time."""
+
+    id: str
+    #: How many chunks it has; a message about an earlier one is old.
+    step: int
+    user_id: str
+    due_at: datetime | None = None
+
+
+def job_hints(jobs: Iterable[Job]) -> list[JobHint]:
+    """Those of the jobs that wait for a worker."""
+    return [
+        JobHint(job.id, job.steps, job.user_id, job.wake_at)
+        for job in jobs
+        if job.state is JobState.PENDING
+    ]
 
 
 class Wakeable(Protocol):
@@ -62,9 +86,12 @@ class Signal(Protocol):
         """
         ...
 
-    async def announce(self, topic: str, *, sent: bool = False) -> None:
+    async def announce(
+        self, topic: str, due: Sequence[JobHint] = (), *, sent: bool = False
+    ) -> None:
         """Nudge the listeners of `topic` in all processes. Never raises.
 
+        `due` are the jobs that can run, if it is known which: a queue has a message for each.
         `sent` says that a commit carried the hint: then only this process has to be told.
         """
         ...

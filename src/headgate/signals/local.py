@@ -1,8 +1,9 @@
 """Signals within one process: a dictionary of listeners."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
-from headgate.ports.signal import SignalHint, Wakeable
+from headgate.ports.signal import JobHint, SignalHint, Wakeable
 
 
 class LocalSignal:
@@ -26,7 +27,9 @@ class LocalSignal:
         """None: no other process listens over a server."""
         return None
 
-    async def announce(self, topic: str, *, sent: bool = False) -> None:
+    async def announce(
+        self, topic: str, due: Sequence[JobHint] = (), *, sent: bool = False
+    ) -> None:
         """Nudge all listeners of `topic`."""
         self.nudge(topic)
 

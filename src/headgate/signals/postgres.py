@@ -6,6 +6,7 @@ after the commits, many at once: a thousand submits make a few notifies.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
@@ -15,7 +16,7 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.base.service import Service
-from headgate.ports.signal import SignalHint
+from headgate.ports.signal import JobHint, SignalHint
 from headgate.signals.local import LocalSignal
 
 CHANNEL = "headgate"
@@ -51,7 +52,9 @@ class PostgresSignal(LocalSignal):
         """The hint for a commit, at most one in `SEND_EVERY_S`."""
         return self._listener.hint(topic)
 
-    async def announce(self, topic: str, *, sent: bool = False) -> None:
+    async def announce(
+        self, topic: str, due: Sequence[JobHint] = (), *, sent: bool = False
+    ) -> None:
         """Nudge the listeners of this process now, and those of all others soon."""
         self.nudge(topic)
         if not sent:

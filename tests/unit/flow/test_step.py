@@ -59,7 +59,7 @@ class Recorder:
         self.released.append(source)
         return 1
 
-    async def announce(self, topic: str) -> None:
+    async def announce(self, topic: str, *_: object, **__: object) -> None:
         self.announced.append(topic)
 
 

@@ -81,7 +81,7 @@ class Recorder:
         self.stored.append(new)
         return SubmitResult(make_job(id=new.id), created=self.created)
 
-    async def announce(self, topic: str) -> None:
+    async def announce(self, topic: str, *_: object, **__: object) -> None:
         self.announced.append(topic)
 
 

@@ -1,0 +1,1 @@
+"""Headgate on AWS: functions that SQS, EventBridge and API Gateway call."""

@@ -1,0 +1,135 @@
+"""A worker without loops: it works on the jobs that a queue names, and sweeps when it is called.
+
+A function of a cloud is called, works, and is frozen. So nothing here goes on between two calls:
+the heartbeat runs only while a batch of jobs is worked on, and the caller says how much time there
+is.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
+from headgate.flow.claimed_job import ClaimedJob, Interrupt
+from headgate.flow.claims import ActiveClaims
+from headgate.flow.recover import leased_work
+from headgate.flow.runtime import Runtime
+from headgate.flow.step import run_slice
+from headgate.loops.heartbeat import Heartbeat
+from headgate.loops.supervisor import WorkerSettings
+from headgate.loops.sweeper import SWEEP_S_MIN, Sweeper
+from headgate.model.job import Job, Lane
+from headgate.model.worker import Abilities
+from headgate.policy.hints import needs_hint
+from headgate.ports.job_hints import HintedClaims
+from headgate.ports.signal import job_hints, lane_topic
+
+#: Kept at the end of a call: a chunk is interrupted then, and its job released and announced.
+RESERVE_S = 10.0
+#: The most rounds of one sweep.
+ROUNDS_MAX = 20
+#: For how long whoever looks for workers finds the functions after a sweep.
+PRESENCE = timedelta(minutes=5)
+#: Due jobs that one sweep looks at, of each lane: those that have waited longest.
+RESEND_MAX = 500
+
+_log = get_logger(__name__)
+
+
+class OnDemandWorker:
+    """Works on jobs that are named, and sweeps, in the time that it is given."""
+
+    def __init__(
+        self, rt: Runtime, hinted: HintedClaims, settings: WorkerSettings, *, worker: str
+    ) -> None:
+        """Prepare to work as `worker`, a name that no other process has.
+
+        `hinted` is the store of the runtime, whose jobs can be claimed by their ids.
+        """
+        self._rt = rt
+        self._hinted = hinted
+        self._settings = settings
+        self._worker = worker
+        self._lease = timedelta(seconds=settings.lease_s)
+        self._jobs = ActiveClaims(
+            rt.store, rt.clock, lease=self._lease, measurements=rt.measurements
+        )
+        self._leased = leased_work(rt, self._jobs)
+        self._sweeper = Sweeper(
+            rt,
+            self._leased,
+            lease_s=settings.lease_s,
+            keep_jobs=settings.keep_jobs,
+            keep_events=settings.keep_events,
+            keep_sent=settings.outbox.keep_sent,
+            keep_ticks=settings.keep_ticks,
+        )
+
+    @asynccontextmanager
+    async def extending(self) -> AsyncIterator[None]:
+        """Extend the leases of what is claimed for the length of a block, and not after it."""
+        heartbeat = Heartbeat(
+            [each.claims for each in self._leased], self._rt.clock, lease_s=self._settings.lease_s
+        )
+        await heartbeat.start()
+        try:
+            yield
+        finally:
+            await heartbeat.stop()
+
+    async def run_job(self, job_id: str, *, step: int, lane: Lane, seconds: float) -> Job | None:
+        """Claim the job and work on a slice of it, in so many seconds; then announce the rest.
+
+        Returns the job after that; None if it was not to be had: it is claimed, not due, or beyond
+        that step, because the hint came late or twice.
+        """
+        rt, began_s = self._rt, self._rt.clock.monotonic()
+        job = await self._hinted.claim_job(
+            job_id, step=step, worker=self._worker, lease=self._lease
+        )
+        if job is None:
+            return None
+        claimed = ClaimedJob(job, self._jobs)
+        self._jobs.add([claimed], seen_s=began_s)
+        work_s = max(0.0, seconds - RESERVE_S)
+        ending = asyncio.get_running_loop().call_later(work_s, claimed.interrupt, Interrupt.STOP)
+        try:
+            slice_s = min(self._settings.lanes[lane].slice_s, work_s)
+            after = await run_slice(rt, claimed, slice_s=slice_s)
+            if claimed.closing is not None:
+                await claimed.closing
+            if after is None:
+                self._jobs.lose(claimed.row)
+        finally:
+            ending.cancel()
+            self._jobs.drop(claimed.row)
+        if after is not None:
+            await rt.signal.announce(lane_topic(after.lane), job_hints([after]))
+        return after
+
+    async def sweep(self, *, seconds: float) -> int:
+        """Rescue, thaw and prune, and announce jobs without a hint; returns how many those are."""
+        rt = self._rt
+        abilities = Abilities(
+            lanes=tuple(self._settings.lanes),
+            syncs=tuple(rt.registry.names),
+            collections=tuple(rt.registry.collections),
+        )
+        await rt.store.refresh_worker("on-demand", abilities, term=PRESENCE)
+        ends_s = rt.clock.monotonic() + max(0.0, seconds - RESERVE_S)
+        for _ in range(ROUNDS_MAX):
+            rest_s = await self._sweeper.run_once()
+            if rest_s > SWEEP_S_MIN or rt.clock.monotonic() >= ends_s:
+                break
+        return sum([await self._announce_forgotten(lane) for lane in self._settings.lanes])
+
+    async def _announce_forgotten(self, lane: Lane) -> int:
+        """Announce due jobs whose hint was lost, or was too far off to be sent at the time."""
+        due, now = await self._hinted.list_due(lane, limit=RESEND_MAX), self._rt.clock.now()
+        forgotten = [job for job in due if needs_hint(job, now)]
+        if forgotten:
+            await self._rt.signal.announce(lane_topic(lane), job_hints(forgotten))
+            _log.info(LogEvent.HINTS_SENT_AGAIN, lane=lane.value, count=len(forgotten))
+        return len(forgotten)

@@ -1,0 +1,141 @@
+"""Signals over SQS: a message is a hint that names one job and the step that it waits for.
+
+The job's row is the truth. A message that comes twice, late or out of order finds a job that is
+claimed, or further on, and does nothing. One that is lost is sent again by the sweeper. So a hint
+that cannot be sent is logged, and costs time.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import msgspec
+from aiobotocore.config import AioConfig
+from aiobotocore.session import get_session
+from botocore.exceptions import BotoCoreError, ClientError
+
+from headgate.base.clock import Clock
+from headgate.base.log import get_logger
+from headgate.base.log_events import LogEvent
+from headgate.base.redact import describe_error
+from headgate.model.job import Lane
+from headgate.policy.hints import AHEAD_MAX
+from headgate.ports.signal import JobHint, lane_topic
+from headgate.signals.local import LocalSignal
+
+if TYPE_CHECKING:
+    from types_aiobotocore_sqs import SQSClient
+    from types_aiobotocore_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
+
+#: What SQS allows: messages in one request, and the longest delay of a message.
+BATCH_MAX = 10
+DELAY_S_MAX = int(AHEAD_MAX.total_seconds())
+#: A message group's name: so many letters, digits and marks of ASCII.
+_GROUP = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
+#: Sending is never worth a long wait: the sweeper sends what was not sent.
+_CONNECT_S_MAX = 3.0
+_READ_S_MAX = 5.0
+_TRIES_MAX = 3
+
+_log = get_logger(__name__)
+
+
+class HintMessage(msgspec.Struct, frozen=True):
+    """The body of a message: the job's id, and how many chunks it had when it was sent."""
+
+    job: str
+    step: int
+
+
+def decode_message(body: str) -> HintMessage:
+    """The body of a message; msgspec.MsgspecError if it is not one."""
+    return msgspec.json.decode(body, type=HintMessage)
+
+
+def group_of(user_id: str) -> str:
+    """The message group of a user, by which the queue is fair among users."""
+    if _GROUP.fullmatch(user_id):
+        return user_id
+    return f"sha256:{hashlib.sha256(user_id.encode()).hexdigest()}"
+
+
+class SqsSignal(LocalSignal):
+    """Sends a message for each job that is announced, and nudges this process's listeners."""
+
+    def __init__(self, queues: Mapping[Lane, str], clock: Clock) -> None:
+        """Send to `queues`, the URL of each lane's; region and endpoint are the environment's."""
+        super().__init__()
+        self._queues = {lane_topic(lane): url for lane, url in queues.items()}
+        self._clock = clock
+        self._closing = AsyncExitStack()
+        self._client: SQSClient | None = None
+
+    async def start(self) -> None:
+        """Make the client, in the event loop that will send."""
+        if self._client is None:
+            config = AioConfig(
+                connect_timeout=_CONNECT_S_MAX,
+                read_timeout=_READ_S_MAX,
+                tcp_keepalive=True,
+                # A function may find its connections closed after it was frozen.
+                retries={"mode": "standard", "total_max_attempts": _TRIES_MAX},
+            )
+            made = get_session().create_client("sqs", config=config)
+            self._client = await self._closing.enter_async_context(made)
+
+    async def stop(self) -> None:
+        """Close the client."""
+        self._client = None
+        await self._closing.aclose()
+
+    async def announce(
+        self, topic: str, due: Sequence[JobHint] = (), *, sent: bool = False
+    ) -> None:
+        """Nudge this process's listeners, and send a message for each of the jobs."""
+        self.nudge(topic)
+        url = self._queues.get(topic)
+        if url is not None:
+            await self._send(url, due)
+
+    async def _send(self, url: str, due: Iterable[JobHint]) -> None:
+        waiting = list(self._soon(due))
+        for first in range(0, len(waiting), BATCH_MAX):
+            batch = waiting[first : first + BATCH_MAX]
+            await self._send_batch(
+                url, [_entry(number, job, delay_s) for number, (job, delay_s) in enumerate(batch)]
+            )
+
+    async def _send_batch(
+        self, url: str, entries: "Sequence[SendMessageBatchRequestEntryTypeDef]"
+    ) -> None:
+        assert self._client is not None, "the signal was not started"
+        try:
+            sent = await self._client.send_message_batch(QueueUrl=url, Entries=entries)
+        except (BotoCoreError, ClientError, OSError, TimeoutError) as error:
+            _log.warning(LogEvent.HINTS_NOT_SENT, count=len(entries), error=describe_error(error))
+            return
+        failed = sent.get("Failed", ())
+        if failed:
+            _log.warning(LogEvent.HINTS_NOT_SENT, count=len(failed), error=failed[0]["Code"])
+
+    def _soon(self, due: Iterable[JobHint]) -> Iterable[tuple[JobHint, int]]:
+        """The jobs with the seconds until they are due, but for those that wait too long."""
+        now = self._clock.now()
+        for job in due:
+            wait_s = 0.0 if job.due_at is None else (job.due_at - now).total_seconds()
+            # Rounded up: a message that comes too early finds a job that is not due.
+            delay_s = max(0, math.ceil(wait_s))
+            if delay_s <= DELAY_S_MAX:
+                yield job, delay_s
+
+
+def _entry(number: int, job: JobHint, delay_s: int) -> "SendMessageBatchRequestEntryTypeDef":
+    return {
+        "Id": str(number),
+        "MessageBody": msgspec.json.encode(HintMessage(job.id, job.step)).decode(),
+        "DelaySeconds": delay_s,
+        "MessageGroupId": group_of(job.user_id),
+    }

@@ -1,0 +1,64 @@
+"""The stack of `deploy/aws/template.yaml`, created by the CloudFormation of an emulator."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from botocore.session import get_session
+
+from tests.processes import ROOT
+
+TEMPLATE = ROOT / "deploy" / "aws" / "template.yaml"
+_BUCKET, _KEY = "code", "headgate.zip"
+_LOOK_S, _LOOKS_MAX = 0.1, 600
+
+
+def client(service: str, address: str) -> Any:
+    """A client of a service of the emulator."""
+    return get_session().create_client(service, endpoint_url=address, region_name="eu-central-1")
+
+
+class Stack:
+    """A stack that was created, and what is in it."""
+
+    def __init__(self, address: str, name: str) -> None:
+        self.address = address
+        self.name = name
+        formation = client("cloudformation", address)
+        found = formation.describe_stack_resources(StackName=name)["StackResources"]
+        #: What AWS calls each resource, by its name in the template.
+        self.ids: Mapping[str, str] = {
+            each["LogicalResourceId"]: each["PhysicalResourceId"] for each in found
+        }
+        [described] = formation.describe_stacks(StackName=name)["Stacks"]
+        self.outputs: Mapping[str, str] = {
+            each["OutputKey"]: each["OutputValue"] for each in described["Outputs"]
+        }
+
+    def environment(self, function: str) -> dict[str, str]:
+        """The variables of a function, by its name in the template."""
+        found = client("lambda", self.address).get_function_configuration(
+            FunctionName=self.ids[function]
+        )
+        return dict(found["Environment"]["Variables"])
+
+
+def create_stack(address: str, name: str, code: Path, **parameters: str) -> Stack:
+    """Create the stack with the zip `code`, and wait until everything is there."""
+    storage = client("s3", address)
+    storage.create_bucket(
+        Bucket=_BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    storage.put_object(Bucket=_BUCKET, Key=_KEY, Body=code.read_bytes())
+    formation = client("cloudformation", address)
+    given = {"CodeBucket": _BUCKET, "CodeKey": _KEY, **parameters}
+    formation.create_stack(
+        StackName=name,
+        TemplateBody=TEMPLATE.read_text(encoding="utf-8"),
+        Parameters=[{"ParameterKey": k, "ParameterValue": v} for k, v in given.items()],
+        Capabilities=["CAPABILITY_IAM"],
+    )
+    formation.get_waiter("stack_create_complete").wait(
+        StackName=name, WaiterConfig={"Delay": _LOOK_S, "MaxAttempts": _LOOKS_MAX}
+    )
+    return Stack(address, name)

@@ -1,0 +1,139 @@
+"""The template: valid, as the code expects it, and with the limits that AWS sets."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cfnlint.decode.cfn_yaml import load  # type: ignore[import-untyped]
+
+from headgate.aws import handlers
+from headgate.settings import Settings
+from headgate.store.dynamodb.definition import definition, time_to_live
+from tests.aws_stack import TEMPLATE
+
+LANES = ("Hot", "Cold")
+FUNCTIONS = (*LANES, "Sweeper", "Api")
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    """The template, with its functions as plain mappings: {"Ref": "Table"}."""
+    plain: dict[str, Any] = json.loads(json.dumps(load(str(TEMPLATE))))
+    return plain
+
+
+def properties(template: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = template["Resources"][name]["Properties"]
+    return found
+
+
+def test_cfn_lint_finds_nothing() -> None:
+    command = [str(Path(sys.executable).with_name("cfn-lint")), str(TEMPLATE)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "")
+
+
+def test_the_table_is_the_one_that_the_store_defines(template: dict[str, Any]) -> None:
+    table = properties(template, "Table")
+    ttl = table.pop("TimeToLiveSpecification")
+    recovery = table.pop("PointInTimeRecoverySpecification")
+    assert table.pop("SSESpecification") == {"SSEEnabled": True}
+    assert table == definition()
+    assert ttl == time_to_live()
+    assert recovery == {"PointInTimeRecoveryEnabled": True}
+    assert template["Resources"]["Table"]["DeletionPolicy"] == "Retain"
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_a_function_may_feed_the_queue_that_calls_it(template: dict[str, Any], lane: str) -> None:
+    # Else Lambda stops it after about sixteen rounds.
+    assert properties(template, f"{lane}Function")["RecursiveLoop"] == "Allow"
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_messages_stay_hidden_for_six_times_the_time_out_and_die_after_five_failures(
+    template: dict[str, Any], lane: str
+) -> None:
+    queue, function = properties(template, f"{lane}Queue"), properties(template, f"{lane}Function")
+    assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
+    assert queue["RedrivePolicy"] == {
+        "deadLetterTargetArn": {"Fn::GetAtt": [f"{lane}DeadQueue", "Arn"]},
+        "maxReceiveCount": 5,
+    }
+    source = properties(template, f"{lane}Source")
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert source["EventSourceArn"] == {"Fn::GetAtt": [f"{lane}Queue", "Arn"]}
+    # A dead message is kept longer than one that waits.
+    dead = properties(template, f"{lane}DeadQueue")
+    assert dead["MessageRetentionPeriod"] > queue["MessageRetentionPeriod"]
+
+
+def test_time_outs_are_those_that_aws_allows(template: dict[str, Any]) -> None:
+    time_outs = {each: properties(template, f"{each}Function")["Timeout"] for each in FUNCTIONS}
+    assert time_outs["Cold"] == 900
+    assert time_outs["Hot"] <= 60
+    # API Gateway gives up after 30 seconds.
+    assert time_outs["Api"] < 30
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_has_its_handler_and_only_settings_that_exist(
+    template: dict[str, Any], name: str
+) -> None:
+    function = properties(template, f"{name}Function")
+    module, _, attribute = function["Handler"].rpartition(".")
+    assert module == handlers.__name__
+    assert callable(getattr(handlers, attribute))
+    settings = {f"HEADGATE_{each.upper()}" for each in Settings.model_fields}
+    assert set(function["Environment"]["Variables"]) <= {*settings, "HEADGATE_SETTINGS_SECRET"}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_may_do_no_more_than_it_needs(template: dict[str, Any], name: str) -> None:
+    [policy] = properties(template, f"{name}Role")["Policies"]
+    allowed = {
+        each["Sid"]: each
+        for given in policy["PolicyDocument"]["Statement"]
+        for each in [given["Fn::If"][1] if "Fn::If" in given else given]
+    }
+    actions = {
+        action
+        for each in allowed.values()
+        for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])
+    }
+    assert not any("*" in action for action in actions)
+    assert not actions & {"dynamodb:Scan", "dynamodb:DeleteTable", "sqs:PurgeQueue"}
+    assert all(each["Resource"] != "*" for each in allowed.values())
+    assert ("ReceiveHints" in allowed) == (name in LANES)
+    if name in LANES:
+        assert allowed["ReceiveHints"]["Resource"] == {"Fn::GetAtt": [f"{name}Queue", "Arn"]}
+    assert properties(template, f"{name}Function")["Role"] == {"Fn::GetAtt": [f"{name}Role", "Arn"]}
+
+
+def test_there_is_an_alarm_for_age_dead_messages_throttling_and_breakers(
+    template: dict[str, Any],
+) -> None:
+    alarms = [
+        each["Properties"]
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+    metrics = [each["MetricName"] for each in alarms]
+    assert metrics.count("ApproximateAgeOfOldestMessage") == 2
+    assert metrics.count("ApproximateNumberOfMessagesVisible") == 2
+    assert {"ReadThrottleEvents", "WriteThrottleEvents", "Throttles", "BreakerOpenings"} <= set(
+        metrics
+    )
+    assert all(each["AlarmActions"] for each in alarms)
+    for lane in LANES:
+        assert properties(template, f"{lane}BreakerMetric")["FilterPattern"] == (
+            '{ $.event = "chunk_failed" && $.reason = "breaker" }'
+        )
+
+
+def test_the_dashboard_is_json(template: dict[str, Any]) -> None:
+    body = properties(template, "Dashboard")["DashboardBody"]["Fn::Sub"]
+    assert len(json.loads(body)["widgets"]) == 6
