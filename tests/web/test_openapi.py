@@ -21,6 +21,7 @@ from tests.worlds import World
 #: Clients are generated from these names: one that changes breaks them.
 OPERATIONS = {
     "start_job",
+    "start_jobs",
     "list_jobs",
     "get_job",
     "get_job_status",

@@ -24,6 +24,7 @@ START_BODY = {"source": "fitbit", **DAYS}
 #: A body for each route that needs one.
 BODIES: dict[str, Any] = {
     "start_job": START_BODY,
+    "start_jobs": {"jobs": [{"sync": "fitbit-days", "mode": "history", **DAYS}]},
     "make_connect_link": {"source": "strava"},
     "connect_with_token": {"source": "notes", "token": "t"},
     "set_user_plan": {"plan": "premium"},
@@ -49,6 +50,7 @@ ADMINS_ONLY = {
 #: Routes without a thing of somebody's in their path.
 NO_OBJECT = {
     "start_job",
+    "start_jobs",
     "start_sync_job",
     "list_records",
     "list_jobs",

@@ -8,8 +8,10 @@ from typing import Protocol
 from headgate.base.clock import Clock
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+#: Two letters at a time take half as long.
+_PAIRS = tuple(first + second for first in _CROCKFORD for second in _CROCKFORD)
 _RANDOM_BITS = 80
-_LENGTH = 26
+_SHIFTS = tuple(range(120, -1, -10))
 
 
 class Ids(Protocol):
@@ -53,7 +55,7 @@ def _milliseconds(at: datetime) -> int:
 
 def _letters(milliseconds: int, tail: int) -> str:
     value = (milliseconds << _RANDOM_BITS) + tail
-    return "".join(_CROCKFORD[value >> 5 * place & 31] for place in reversed(range(_LENGTH)))
+    return "".join([_PAIRS[value >> shift & 1023] for shift in _SHIFTS])
 
 
 def system_random() -> random.Random:

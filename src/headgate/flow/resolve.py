@@ -117,6 +117,8 @@ def fill_in(request: JobRequest, sync: Sync, found: Mapping[str, str] = NONE_FOU
     """
     source_id = found.get("connection_id") or request.connection_id or request.user_id
     destination_id = request.destination_connection_id
+    if source_id == request.connection_id and sync.destination is None:
+        return request
     if sync.destination is not None and auth_of(sync.destination) is not None:
         destination_id = found.get("destination_connection_id") or destination_id or request.user_id
     return replace(request, connection_id=source_id, destination_connection_id=destination_id)

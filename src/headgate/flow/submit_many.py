@@ -7,7 +7,8 @@ where the requests have keys, the same call may be repeated.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+
+import msgspec
 
 from headgate.base.errors import HeadgateError, InvalidInput, PlanRequired
 from headgate.flow.registry import Sync
@@ -28,7 +29,7 @@ CHECKED_AT_ONCE = 200
 DAYS_AT_ONCE = 100_000
 
 
-class _Checked(NamedTuple):
+class _Checked(msgspec.Struct, frozen=True, gc=False):
     """A valid request; where an account is needed, `new` is not the job yet."""
 
     request: JobRequest
@@ -116,8 +117,8 @@ async def _find_accounts(rt: Runtime, connections: ConnectionStore, batch: _Batc
         if isinstance(found, Unresolved):
             batch.refuse(place, found.field, found.error)
         else:
-            _, sync, new = batch.checked[place]
-            batch.jobs[place] = check(found, sync, job_id=new.id, now=now)
+            checked = batch.checked[place]
+            batch.jobs[place] = check(found, checked.sync, job_id=checked.new.id, now=now)
 
 
 async def _check_entitlements(rt: Runtime, batch: _Batch) -> None:

@@ -33,7 +33,7 @@ from headgate.ports.submission import SubmitOutcome
 from headgate.ports.users import PlanStore
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A job to store, validated and complete."""
 
     id: str

@@ -31,6 +31,7 @@ from headgate.web.api import (
     connections,
     description,
     items,
+    job_batches,
     jobs,
     records,
     schedules,
@@ -83,7 +84,18 @@ def build(app: App, *, keys: KeyRing, public_url: str = "http://127.0.0.1:8080")
         streams=EventStreams(app.clock),
         watch=JobWatch(app.jobs, app.clock),
     )
-    own = (jobs, syncs, records, connections, items, schedules, users, administration, metrics)
+    own = (
+        job_batches,
+        jobs,
+        syncs,
+        records,
+        connections,
+        items,
+        schedules,
+        users,
+        administration,
+        metrics,
+    )
     for each in own:
         web.include_router(each.routes)
     web.include_router(pages_router(site))

@@ -10,7 +10,7 @@ from headgate.base.errors import Conflict, KeyReused
 from headgate.ports.store import NewJob
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql import new_jobs, queue
-from headgate.store.sql.many import BatchStatement, by_place
+from headgate.store.sql.many import BatchStatement, InPlace, by_place
 from headgate.store.sql.moment import ZERO, Moment
 from headgate.store.sql.new_jobs import NewRow
 from headgate.store.sql.tables import ACTIVE, jobs
@@ -88,7 +88,7 @@ def _of_key(new: NewJob, same: _Keyed) -> SubmitOutcome:
 def _read_keys(
     tx: Connection, wanted: Sequence[NewJob], places: Sequence[int]
 ) -> dict[tuple[str, str | None], _Keyed]:
-    given = [(place, wanted[place]) for place in places if wanted[place].key is not None]
+    given = [InPlace(place, wanted[place]) for place in places if wanted[place].key is not None]
     found: dict[tuple[str, str | None], _Keyed] = {}
     for place, job_id, request_hash in _keys.find(tx, given):
         if job_id is not None:
@@ -100,7 +100,8 @@ def _read_active(
     tx: Connection, wanted: Sequence[NewJob], places: Sequence[int]
 ) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
-    for place, job_id in _active.find(tx, [(place, wanted[place]) for place in places]):
+    given = [InPlace(place, wanted[place]) for place in places]
+    for place, job_id in _active.find(tx, given):
         if job_id is not None:
             found[wanted[place].sync, wanted[place].connection_id] = job_id
     return found

@@ -113,10 +113,9 @@ class JsonOf(_Converted[T], Generic[T]):
             return dialect.type_descriptor(JSONB(none_as_null=True))
         return dialect.type_descriptor(Text())
 
-    def into(self, dialect: Dialect) -> Convert:
-        """The conversion to JSON; on Postgres the engine's serializer writes the text."""
-        encode = msgspec.to_builtins if dialect.name == "postgresql" else to_json
-        return lambda value: None if value is None else encode(value)
+    def bind_processor(self, dialect: Dialect) -> Convert:
+        """The conversion to JSON text, which both drivers take."""
+        return lambda value: None if value is None else to_json(value)
 
     def out_of(self, dialect: Dialect) -> Convert:
         """The conversion from JSON; on Postgres the engine's deserializer has read the text."""

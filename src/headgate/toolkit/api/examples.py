@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from headgate.base.errors import NotConnected
 from headgate.flow.job_view import (
     DayPage,
     EventPage,
@@ -20,6 +21,7 @@ from headgate.model.forecast import Finish, Forecast, LeftForLive, Requests
 from headgate.model.job import EventKind, Job, JobEvent, Lane, Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus, JobState
+from headgate.ports.submission import SubmitOutcome, SubmitStatus
 
 _CONNECTION = "conn_01JGFJ7VW0ABCDEFGHJKMNPQRS"
 _ERROR = "Transient: the provider answered 503\nraised at my_syncs/watch.py:42"
@@ -37,6 +39,26 @@ START: dict[str, Any] = {
     "end_date": "2023-01-01",
 }
 START_SYNC: dict[str, Any] = {"mode": "since", "since": "2023-10-01T00:00:00Z"}
+BATCH_JOB: dict[str, Any] = {
+    "sync": "watch-to-archive",
+    "user_id": "user-abc",
+    "mode": "history",
+    "start_date": "2021-01-01",
+    "end_date": "2023-01-01",
+    "key": "import user-abc",
+}
+BATCH: dict[str, Any] = {
+    "jobs": [BATCH_JOB, {"sync": "watch-notes", "user_id": "user-def"}],
+}
+BATCH_OUTCOMES = (
+    SubmitOutcome(SubmitStatus.CREATED, "job_01JGFJ7VW0ABCDEFGHJKMNPQRS"),
+    SubmitOutcome(
+        SubmitStatus.REFUSED,
+        None,
+        field="connection_id",
+        error=NotConnected("watch", "the user has not connected Watch yet"),
+    ),
+)
 MAKE_LINK: dict[str, Any] = {"ttl_hours": 48}
 
 _JOB = Job(

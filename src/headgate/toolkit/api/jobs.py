@@ -20,6 +20,8 @@ PAGE_MAX = 200
 JOB_ID = r"^[A-Za-z0-9_-]{1,100}$"
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many, at most.")]
 After = Annotated[Name | None, Query(description="`next_cursor` of the page before.")]
+#: The engine's names of fields, with the API's.
+ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
 #: The OpenAPI response of a request that starts a job.
 ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {

@@ -252,7 +252,7 @@ def problem_response(request: Request, error: Exception) -> ProblemResponse:
         type=f"{PREFIX}{kind.code}",
         title=kind.title,
         status=kind.status,
-        detail=_detail(problem),
+        detail=detail_of(problem),
         instance=_sanitize(request.scope.get("path", "")),
         code=kind.code,
         retryable=kind.retryable,
@@ -277,7 +277,7 @@ def _problem_of(error: Exception) -> ProblemError:
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, HeadgateError):
-        return _of_engine(error)
+        return engine_problem(error)
     if isinstance(error, RequestValidationError):
         return _of_validation(error)
     if isinstance(error, ClientDisconnect):
@@ -289,7 +289,8 @@ def _problem_of(error: Exception) -> ProblemError:
     return ProblemError("internal_error", "The request failed; the server has logged why.")
 
 
-def _of_engine(error: HeadgateError) -> ProblemError:
+def engine_problem(error: HeadgateError) -> ProblemError:
+    """Return the problem that an error of the engine is to a caller."""
     kind = KINDS[next(CODES[each] for each in type(error).__mro__ if each in CODES)]
     headers = {}
     if kind.status == HTTPStatus.SERVICE_UNAVAILABLE:
@@ -311,13 +312,19 @@ def _of_validation(error: RequestValidationError) -> ProblemError:
         # No id of ours has this form.
         return ProblemError("not_found", "nothing has this id")
     first = violations[0]
-    field = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
+    field = _path(first["loc"][1:]) or str(first["loc"][0])
     # What one of our own validators says needs no introduction.
     told = str(first["msg"]).removeprefix("Value error, ")
     return ProblemError("invalid_input", f"{field}: {told}", field=field)
 
 
-def _detail(problem: ProblemError) -> str:
+def _path(parts: Sequence[str | int]) -> str:
+    """The name of a field inside others, such as `jobs[3].mode`."""
+    named = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts]
+    return "".join(named).removeprefix(".")
+
+
+def detail_of(problem: ProblemError) -> str:
     """Return what is wrong, after the field's name if it is about a field.
 
     The two are sanitized apart: else the words after a field named `token` would be masked as one.

@@ -39,6 +39,7 @@ from headgate.toolkit.api.event_stream import (
 from headgate.toolkit.api.job_stream import end_frame, event_frame, job_stream, shown_to
 from headgate.toolkit.api.jobs import (
     ACCEPTED,
+    ENGINE_WORDS,
     JOB_ID,
     NOT_MODIFIED,
     PAGE_MAX,
@@ -65,7 +66,6 @@ from headgate.toolkit.links import PROGRESS_PATH
 DAYS_MAX = 1000
 JobId = Annotated[str, Path(pattern=JOB_ID, description="The job.")]
 
-_ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
 _CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
 _TAGGED = {
     "headers": {
@@ -113,7 +113,7 @@ async def start(
         destination_connection_id=body.destination_connection_id,
         key=key,
     )
-    with rename_fields(_ENGINE_WORDS):
+    with rename_fields(ENGINE_WORDS):
         if body.dry_run:
             check_connection(app, caller, wanted.source, wanted.connection_id)
             return responses.json_response(await app.backfills.forecast(wanted))

@@ -7,12 +7,17 @@ from starlette.responses import Response
 
 from headgate.flow.submit import ID_LENGTH_MAX, JobRequest
 from headgate.toolkit.api.documents import JobModel, StartSync
-from headgate.toolkit.api.jobs import ACCEPTED, accepted_response, check_connection, rename_fields
+from headgate.toolkit.api.jobs import (
+    ACCEPTED,
+    ENGINE_WORDS,
+    accepted_response,
+    check_connection,
+    rename_fields,
+)
 from headgate.toolkit.api.route import IDEMPOTENT, JobKey, TheApp, TheCaller, post_problems, router
 
 SyncName = Annotated[str, Path(alias="name", max_length=ID_LENGTH_MAX, description="The sync.")]
 
-_ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
 
 routes = router("/v1/syncs", "Syncs")
 
@@ -50,6 +55,6 @@ async def start(
     )
     source = app.registry.get(name).source.name
     check_connection(app, caller, source, body.connection_id)
-    with rename_fields(_ENGINE_WORDS):
+    with rename_fields(ENGINE_WORDS):
         submitted = await app.jobs.start(wanted)
     return await accepted_response(request, app, caller, submitted.job)
