@@ -126,7 +126,8 @@ async def generic_plan(url: str, sent: Sent) -> str:
         await connection.execute("SET plan_cache_mode = force_generic_plan")
         await connection.execute(f"PREPARE caught AS {sent.statement}")
         nothing = ", ".join("NULL" for _ in sent.parameters)
-        rows = await connection.fetch(f"EXPLAIN EXECUTE caught ({nothing})")
+        given = f"({nothing})" if nothing else ""
+        rows = await connection.fetch(f"EXPLAIN EXECUTE caught {given}")
     finally:
         await connection.close()
     return "\n".join(str(row[0]) for row in rows)

@@ -6,7 +6,7 @@ them here would go on passing after the original had changed.
 
 import itertools
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ import pytest
 from sqlalchemy import Connection
 
 from headgate.model import change
-from headgate.model.job import Lane
+from headgate.model.job import Lane, Mode
 from headgate.model.lease import Claim
 from headgate.model.record import Record
+from headgate.model.states import JobState
 from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, RecordPosition
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
@@ -43,6 +44,11 @@ _STATES = """
          WHEN n % 1000 < 62 THEN 'cancelling' WHEN n % 1000 < 80 THEN 'failed'
          ELSE 'success' END
 """
+#: As long as that of a real job: the plan of a count depends on how wide the rows are.
+_SUMMARY = """
+    {{{{"pace": {{{{"own_s": 0.5, "units": 1.0, "chunks": 1.0, "work_s": {{{{"source": 0.5}}}},
+    "seconds": 0.5, "squares": 0.25, "ended_at": "2026-01-05T12:00:00Z"}}}}, "chunks": 1}}}}
+""".format()
 _FILL = f"""
     INSERT INTO headgate_jobs (
         id, user_id, connection_id, sync, source, mode, lane, request_hash, params, state, reason,
@@ -57,7 +63,7 @@ _FILL = f"""
         CASE WHEN state IN ('pending', 'paused', 'cancelling') THEN {{later}} END,
         CASE WHEN n % 1000 < 20 THEN 1 + n / 997 END, 0, 0, '[]', 0, 0, 0, FALSE, FALSE, FALSE, 1,
         CASE WHEN state IN ('running', 'cancelling') THEN {{later}} END,
-        '{{{{}}}}', '{{{{}}}}', {{now}}, {{now}},
+        '{{{{}}}}', '{_SUMMARY}', {{now}}, {{now}},
         CASE WHEN state IN ('success', 'failed') THEN {{now}} END
     FROM (SELECT n, {_STATES} AS state FROM {{numbers}}) AS numbered
 """
@@ -128,7 +134,7 @@ async def store(crowded: Database) -> AsyncIterator[SqlStore]:
 #: as none.
 _FULL_SCAN = re.compile(
     r"Seq Scan on headgate_(jobs|records|job_events)"
-    r"|SCAN (headgate_jobs|other|headgate_records|headgate_job_events)"
+    r"|SCAN (headgate_jobs|other|each_job|headgate_records|headgate_job_events)"
     r"(?! USING (COVERING )?INDEX ix_headgate_jobs_(probing|claimed|cancelling|paused))"
 )
 
@@ -178,8 +184,29 @@ async def next_sweep(store: SqlStore) -> None:
     await store.next_sweep_s()
 
 
-async def list_mine(store: SqlStore) -> None:
-    await store.list_jobs(JobFilter(user_id="user_3"), limit=20)
+def lists(**asked: Any) -> Callable[[SqlStore], Awaitable[None]]:
+    """Two pages of a list; what is not asked for has many jobs, newer than those that are."""
+
+    async def run(store: SqlStore) -> None:
+        for before in (None, "filled_5"):
+            await store.list_jobs(JobFilter(**asked), limit=20, before=before)
+
+    return run
+
+
+_MINE, _NOTES = {"user_id": "user_3"}, {"sync": "notes"}
+_FAILED = {"states": (JobState.FAILED, JobState.CANCELLED)}
+_ALIVE = {"states": (JobState.PENDING, JobState.RUNNING)}
+_BACKFILLS = {"mode": Mode.HISTORY}
+_HERE = {"connection_id": "filled_3"}
+#: Filters, by the indexes that have what they ask for.
+LISTS: dict[tuple[str, ...], list[dict[str, Any]]] = {
+    ("of_kind",): [_FAILED, _ALIVE, _BACKFILLS, _BACKFILLS | _ALIVE, _NOTES, _NOTES | _FAILED],
+    ("of_user",): [_MINE, _MINE | _FAILED, _MINE | _ALIVE, _MINE | _NOTES, _MINE | _BACKFILLS],
+    ("of_connection",): [_HERE | _FAILED, _HERE | _NOTES | _FAILED],
+    ("active",): [_HERE | _ALIVE, _HERE | _NOTES | _ALIVE],
+    ("of_connection", "active"): [_HERE, _HERE | _NOTES, _HERE | _MINE, _HERE | _BACKFILLS],
+}
 
 
 async def last_events(store: SqlStore) -> None:
@@ -239,6 +266,14 @@ async def find_record(store: SqlStore) -> None:
 #: A primary key's index has another name on either database.
 _BY_JOB = "(pk_headgate_jobs|sqlite_autoindex_headgate_jobs_1)"
 _BY_RECORD = "(pk_headgate_records|sqlite_autoindex_headgate_records_1)"
+
+
+def _newest_of(*indexes: str) -> str:
+    """Each job of a list is looked up, and its id was read from all of these indexes."""
+    named = "".join(rf"(?=.*\b(ix|uq)_headgate_jobs_{name}\b)" for name in indexes)
+    return rf"(?s)\A{named}.*\b{_BY_JOB}\b"
+
+
 #: And nothing is sorted: a page reads no more than its rows.
 _IN_ORDER_OF_KEYS = rf"(?s)\A(?!.*(Sort|TEMP B-TREE)).*\b{_BY_RECORD}\b"
 #: The rows of a batch come as a table: before the statement on SQLite, in it on Postgres.
@@ -323,17 +358,17 @@ ASKS = {
         oldest_due, {"SELECT": {"ix_headgate_jobs_queued", "ix_headgate_jobs_asleep"}}
     ),
     "open breakers": Ask(open_breakers, {"SELECT": {"ix_headgate_jobs_paused"}}),
-    "count jobs": Ask(
-        count_jobs,
-        {
-            "SELECT .*'running'": {"uq_headgate_jobs_active"},
-            "SELECT .*'success'": {"ix_headgate_jobs_ended"},
-        },
-    ),
+    "count jobs": Ask(count_jobs, {"SELECT": {"ix_headgate_jobs_of_kind"}}),
     "last events": Ask(
         last_events, {"SELECT headgate_jobs.id": {_BY_JOB, "ix_headgate_job_events_job"}}
     ),
-    "list mine": Ask(list_mine, {"SELECT": {"ix_headgate_jobs_of_user"}}),
+    **{
+        f"list by {' and '.join(asked)} in {' and '.join(indexes)} {number}": Ask(
+            lists(**asked), {"(SELECT|WITH RECURSIVE syncs)": _newest_of(*indexes)}
+        )
+        for indexes, every in LISTS.items()
+        for number, asked in enumerate(every)
+    },
 }
 
 

@@ -1,6 +1,7 @@
 """Reading: one's own jobs only, newest first, page by page; events in the order of their time."""
 
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
 from headgate.model import change
-from headgate.model.job import Job
-from headgate.model.states import JobState
+from headgate.model.job import Job, Mode
+from headgate.model.states import JOB, JobState
 from headgate.ports.store import JobFilter, LastEvent
 from headgate.store.sql.store import SqlStore
 from tests.stores import ids, in_state, run_one, settled, submit_one, tally
@@ -163,3 +164,53 @@ async def test_a_job_whose_events_were_pruned_is_still_there(
     await store.prune_events(older_than=timedelta(minutes=1), limit=100)
 
     assert await store.last_events([job.id]) == {job.id: LastEvent(0, JobState.PENDING)}
+
+
+USERS: tuple[str | None, ...] = (None, "ada", "nobody")
+CONNECTIONS: tuple[str | None, ...] = (None, "c0", "nowhere")
+NAMES: tuple[str | None, ...] = (None, "notes", "unknown")
+MODES = (None, Mode.HISTORY, Mode.LIMIT)
+STATES = ((), (JobState.FAILED,), (JobState.SUCCESS, JobState.PENDING), JOB.active)
+
+
+async def all_sorts_of_jobs(store: SqlStore) -> list[Job]:
+    """Jobs in many states, of two users, connections, syncs and modes, the newest first."""
+    ended = (JobState.SUCCESS, JobState.FAILED, JobState.CANCELLED, JobState.SUCCESS)
+    places = product(("notes", "other"), ("c0", "c1"), ("ada", "bob"))
+    jobs = [
+        await in_state(store, state, sync=sync, connection_id=connection, user_id=user, mode=mode)
+        for sync, connection, user in places
+        for state, mode in zip(ended, (Mode.FULL, Mode.HISTORY, Mode.FULL, Mode.FULL), strict=True)
+    ]
+    for sync, state, mode in (
+        ("notes", JobState.PAUSED, Mode.HISTORY),
+        ("other", JobState.PENDING, Mode.FULL),
+    ):
+        jobs.append(await in_state(store, state, sync=sync, connection_id="c0", mode=mode))
+    return jobs[::-1]
+
+
+async def test_every_list_is_what_its_filter_says(store: SqlStore) -> None:
+    # Given all sorts of jobs
+    jobs = await all_sorts_of_jobs(store)
+
+    for user, connection, sync, mode, states in product(USERS, CONNECTIONS, NAMES, MODES, STATES):
+        # When they are listed by any filter, page by page
+        which = JobFilter(
+            user_id=user, connection_id=connection, sync=sync, mode=mode, states=states
+        )
+        listed: list[str] = []
+        while page := await store.list_jobs(which, limit=4, before=listed[-1] if listed else None):
+            listed += ids(page)
+
+        # Then all that match are there, in order, and no others
+        wanted = [
+            job
+            for job in jobs
+            if user in (None, job.user_id)
+            and connection in (None, job.connection_id)
+            and sync in (None, job.sync)
+            and mode in (None, job.mode)
+            and (not states or job.state in states)
+        ]
+        assert listed == ids(wanted), which

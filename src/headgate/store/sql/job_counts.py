@@ -14,7 +14,7 @@ from headgate.model.states import JOB, JobState
 from headgate.store.sql.leases import times
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
-from headgate.store.sql.tables import ACTIVE, ASLEEP, ENDED, PAUSED, QUEUED, jobs
+from headgate.store.sql.tables import ASLEEP, PAUSED, QUEUED, jobs
 
 #: Jobs that wait for a worker: queued, or asleep until a claim after their time queues them.
 _WAITING = (QUEUED, ASLEEP)
@@ -23,11 +23,9 @@ _WAITING = (QUEUED, ASLEEP)
 def by_state(tx: Connection, *, syncs: Sequence[str]) -> dict[str, Mapping[JobState, int]]:
     """How many jobs of each sync are in each state, zero included."""
     counted = {sync: dict.fromkeys(JOB.states, 0) for sync in syncs}
-    # Two scans, because the jobs that have ended have their own index.
-    for where in (ACTIVE, ENDED):
-        query = select(jobs.c.sync, jobs.c.state, func.count()).where(where, jobs.c.sync.in_(syncs))
-        for sync, state, count in tx.execute(query.group_by(jobs.c.sync, jobs.c.state)):
-            counted[sync][state] = count
+    query = select(jobs.c.sync, jobs.c.state, func.count()).where(jobs.c.sync.in_(syncs))
+    for sync, state, count in tx.execute(query.group_by(jobs.c.sync, jobs.c.state)):
+        counted[sync][state] = count
     return dict(counted)
 
 

@@ -1,8 +1,8 @@
-"""Jobs: submitting, claiming and finding them.
+"""Jobs: submitting and claiming them.
 
-Many at once are submitted in `bulk_submit.py`. Changes of claimed jobs are in `settle.py`, and the
-order of the queue is in `queue.py`. On Postgres submitting and claiming are one statement each, and
-need no explicit transaction.
+Many at once are submitted in `bulk_submit.py`. Changes of claimed jobs are in `settle.py`, the
+order of the queue is in `queue.py`, and lists of jobs are in `job_lists.py`. On Postgres submitting
+and claiming are one statement each, and need no explicit transaction.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.ports.signal import SignalHint
-from headgate.ports.store import JobFilter, NewJob, SubmitResult
+from headgate.ports.store import NewJob, SubmitResult
 from headgate.store.sql import events, queue
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.new_jobs import DEFAULTS, FIRST, GIVEN
@@ -305,21 +305,3 @@ def _claim_and_next_due(syncs: int, *, server: bool) -> Select[Any]:
     )
     crowded = case((wants_more, exists(select(left.c.id))), else_=false()).label("crowded")
     return select(*due.c, crowded, *taken.c).select_from(due.outerjoin(taken, true()))
-
-
-# ---- finding -----------------------------------------------------------------------------------
-
-
-def find(
-    tx: Connection, job_filter: JobFilter, *, limit: int, before: str | None = None
-) -> list[Job]:
-    """Jobs, newest first, because ids sort by the time of their creation."""
-    query = select(*TABLE.columns)
-    for name in ("user_id", "sync", "connection_id", "mode"):
-        if (value := getattr(job_filter, name)) is not None:
-            query = query.where(jobs.c[name] == value)
-    if job_filter.states:
-        query = query.where(jobs.c.state.in_(job_filter.states))
-    if before is not None:
-        query = query.where(jobs.c.id < before)
-    return TABLE.find(tx, query.order_by(jobs.c.id.desc()).limit(limit))

@@ -17,6 +17,7 @@ from headgate.ports.submission import SubmitOutcome
 from headgate.store.sql import (
     bulk_submit,
     job_counts,
+    job_lists,
     jobs,
     long_pauses,
     notifications,
@@ -145,7 +146,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
 
     troubles = reads(notifications.find)
 
-    list_jobs = reads(jobs.find)
+    list_jobs = reads(job_lists.find)
     list_expired = reads_timed(recovery.list_expired)
     list_waiting_probes = autocommit_reads(recovery.list_waiting_probes)
     fails_others = reads(recovery.fails_others)

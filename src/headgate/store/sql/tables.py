@@ -214,9 +214,12 @@ _index("uq_headgate_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIV
 _index(
     "uq_headgate_jobs_key", jobs.c.user_id, jobs.c.key, where=jobs.c.key.is_not(None), unique=True
 )
-Index("ix_headgate_jobs_of_user", jobs.c.user_id, jobs.c.id)
-#: For counts of jobs that have ended; the active ones are few.
-_index("ix_headgate_jobs_ended", jobs.c.sync, jobs.c.state, where=ENDED)
+#: For lists: the jobs of each kind in the order of their ids, of all users, of one user, of one
+#: connection. Active jobs of a connection are found by `uq_headgate_jobs_active`.
+_KIND = (jobs.c.sync, jobs.c.state, jobs.c.mode, jobs.c.id)
+Index("ix_headgate_jobs_of_kind", *_KIND)
+Index("ix_headgate_jobs_of_user", jobs.c.user_id, *_KIND)
+_index("ix_headgate_jobs_of_connection", jobs.c.connection_id, *_KIND, where=ENDED)
 #: For how long ago a connection's last job ended, and the last one that succeeded.
 _index(
     "ix_headgate_jobs_last_ended",
