@@ -11,8 +11,6 @@ from headgate.base import log
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from tests import dynamo, emulators, servers, stores
 from tests.processes import ROOT
@@ -144,25 +142,14 @@ def make_database(
     request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
 ) -> stores.MakeDatabase:
     """Makes databases, not yet open, on one and the same file or server."""
-    if request.param == "postgres":
-        url: str = request.getfixturevalue("store_url")
-        return lambda: PostgresDatabase(url, clock, server_time=False)
-    path = tmp_path / "headgate.db"
-    shutil.copyfile(request.getfixturevalue("store_file"), path)
-    return lambda: SqliteDatabase(path, clock)
+    return stores.make_database(request, request.param, clock, tmp_path)
 
 
 @pytest.fixture
 async def database(make_database: stores.MakeDatabase) -> AsyncIterator[Database]:
     """An open, migrated, empty database."""
-    database = make_database()
-    await database.open()
-    try:
-        if isinstance(database, PostgresDatabase):
-            await stores.empty(database)
+    async with stores.opened(make_database()) as database:
         yield database
-    finally:
-        await database.close()
 
 
 @pytest.fixture(params=["ministack", "moto"])

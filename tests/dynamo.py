@@ -2,14 +2,22 @@
 
 import itertools
 import random
+from datetime import date, datetime
 from functools import cache
 from typing import Any
 
 from aiobotocore.session import AioSession, get_session
 
 from headgate.base.clock import Clock
+from headgate.base.encoding import from_json
+from headgate.model.job import Job
+from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.address import DynamoAddress
+from headgate.store.dynamodb.attributes import from_attributes
+from headgate.store.dynamodb.job_items import changing_attributes
+from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.writes import Update, set_and_remove
 from tests.dynamo_faults import FaultyClient
 from tests.emulators import CREDENTIALS
 
@@ -28,9 +36,9 @@ def session() -> AioSession:
 def table_on(endpoint: str, name: str, clock: Clock, *, server_time: bool = False) -> DynamoTable:
     """A table of that name, not open yet; its client can fail on purpose."""
     address = DynamoAddress(name, endpoint=endpoint)
-    client = FaultyClient(
-        address, clock, random.Random(name), server_time=server_time, session=session()
-    )
+    # Of each client its own: two with the same would use the same tokens for their transactions.
+    rng = random.Random(next(_numbers))
+    client = FaultyClient(address, clock, rng, server_time=server_time, session=session())
     return DynamoTable(client)
 
 
@@ -48,14 +56,71 @@ def client_of(table: DynamoTable) -> FaultyClient:
     return table.client
 
 
+async def contents(table: DynamoTable) -> dict[str, list[tuple[Any, ...]]]:
+    """Every item, by the name of the table that it would be a row of in SQL."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in _TABLES.values()}
+    for (pk, sk), attributes in sorted((await scan(table)).items()):
+        item = from_attributes(attributes)
+        kind = "event" if sk.startswith("event#") else pk.partition("#")[0]
+        name = _TABLES.get(kind, kind)
+        rows.setdefault(name, []).extend(_rows(name, pk, item))
+    return rows
+
+
+#: The tables of what tests look at one by one.
+_TABLES = {
+    "job": "jobs",
+    "event": "job_events",
+    "record": "records",
+    "coverage": "coverage",
+    "mark": "high_water_marks",
+}
+
+
+def _rows(name: str, pk: str, item: dict[str, Any]) -> list[tuple[Any, ...]]:
+    match name:
+        case "records":
+            _, sync, connection_id = map(keys.unescape, pk.split("#"))
+            columns = (from_json(item["data"]), item["hash"])
+            times = (_time(item["created_at"]), _time(item["updated_at"]))
+            return [(sync, connection_id, keys.from_own_key(item["sk"]), *columns, *times)]
+        case "coverage":
+            day = date.fromisoformat(item["day"])
+            return [(item["sync"], item["connection_id"], day, *sorted(map(str, item.items())))]
+        case "high_water_marks":
+            value = from_json(item["value"])
+            at = _time(item["updated_at"])
+            return [(item["sync"], item["connection_id"], value, item["job_id"], at)]
+        case "job_events":
+            return [(item["pk"], item["sk"], item["at"], text) for text in item["told"]]
+        case _:
+            return [tuple(sorted((key, str(value)) for key, value in item.items()))]
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+async def rewrite(store: DynamoStore, job: Job) -> None:
+    """Write the job over its item, past all rules."""
+    written = {**store.codec.to_item(job), **changing_attributes(job)}
+    await store.table.write(
+        Update(at=store.key(job.id), change=set_and_remove(written), values=written)
+    )
+
+
 async def scan(table: DynamoTable) -> dict[tuple[str, str], dict[str, Any]]:
     """Every item of the table: compare two to see that nothing was written between."""
     items: dict[tuple[str, str], dict[str, Any]] = {}
     more: dict[str, Any] = {}
-    while True:
-        found = await table.client.send("scan", {"TableName": table.name, **more})
-        for item in found["Items"]:
-            items[item["pk"]["S"], item["sk"]["S"]] = item
-        if not found.get("LastEvaluatedKey"):
-            return items
-        more = {"ExclusiveStartKey": found["LastEvaluatedKey"]}
+    client_of(table).may_scan = True
+    try:
+        while True:
+            found = await table.client.send("scan", {"TableName": table.name, **more})
+            for item in found["Items"]:
+                items[item["pk"]["S"], item["sk"]["S"]] = item
+            if not found.get("LastEvaluatedKey"):
+                return items
+            more = {"ExclusiveStartKey": found["LastEvaluatedKey"]}
+    finally:
+        client_of(table).may_scan = False

@@ -5,7 +5,7 @@ A test gives the faults: a function that is asked before every request, or one a
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -48,22 +48,50 @@ class FaultyClient(DynamoClient):
         super().__init__(*args, **options)
         self.sent: Counter[str] = Counter()
         self.requests: list[tuple[str, Request]] = []
-        #: The capacity units that DynamoDB has counted, where the server tells.
         self.met: Counter[Fault] = Counter()
+        #: Set by the few helpers of tests that may look at the whole table.
+        self.may_scan = False
+        self._actions: dict[str, Callable[[], Awaitable[None]]] = {}
+        #: The answers of indexes that are kept as they were, by request; None: none are.
+        self._frozen: dict[str, Mapping[str, Any]] | None = None
 
     async def call(self, client: Any, operation: str, request: Request) -> Mapping[str, Any]:
         """Send the request, unless a fault is chosen for it."""
+        assert operation != "scan" or self.may_scan, "nothing that runs by itself scans the table"
         self.sent[operation] += 1
         self.requests.append((operation, request))
         fault = None if self.choose is None else self.choose(operation, request)
         if fault is None:
-            return await super().call(client, operation, request)
+            answer = await self._answer(client, operation, request)
+            if (action := self._actions.pop(operation, None)) is not None:
+                await action()
+            return answer
         self.met[fault] += 1
         if fault is Fault.ANSWER_LOST:
             await super().call(client, operation, request)
         if fault in {Fault.ANSWER_LOST, Fault.UNREACHABLE}:
             raise _NO_ANSWER
         raise refusal(operation, request, fault)
+
+    def after_first(self, operation: str, action: Callable[[], Awaitable[None]]) -> None:
+        """Let something else happen right after the next answer to such a request."""
+        self._actions[operation] = action
+
+    def freeze_indexes(self) -> None:
+        """From now on, an index answers the same question as it did at first: it is behind."""
+        self._frozen = {}
+
+    def thaw_indexes(self) -> None:
+        """Let indexes answer by what is there."""
+        self._frozen = None
+
+    async def _answer(self, client: Any, operation: str, request: Request) -> Mapping[str, Any]:
+        if self._frozen is None or "IndexName" not in request:
+            return await super().call(client, operation, request)
+        key = repr(sorted(request.items(), key=lambda each: each[0]))
+        if key not in self._frozen:
+            self._frozen[key] = await super().call(client, operation, request)
+        return self._frozen[key]
 
 
 def refusal(operation: str, request: Request, fault: Fault) -> ClientError:
@@ -87,6 +115,20 @@ def first(times: int, fault: Fault, *, of: str) -> Choose:
             return None
         left -= 1
         return fault
+
+    return choose
+
+
+def after(times: int, fault: Fault, *, of: str) -> Choose:
+    """The fault for every request of an operation but the first so many: the worker is gone."""
+    left = times
+
+    def choose(operation: str, request: Request) -> Fault | None:
+        nonlocal left
+        if operation != of:
+            return None
+        left -= 1
+        return fault if left < 0 else None
 
     return choose
 

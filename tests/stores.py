@@ -1,17 +1,20 @@
-"""Stores for the tests, on both databases, and builders of what goes into them.
+"""Stores for the tests, on every database, and builders of what goes into them.
 
 The fixtures that open and empty a store are in `conftest.py`; here is what they and the tests use.
 """
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine, Sequence
+import shutil
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import asyncpg
-from sqlalchemy import Connection, select, text
+import pytest
+from sqlalchemy import Connection, select, text, update
 from sqlalchemy.engine import make_url
 
 from headgate.base.clock import ManualClock
@@ -20,13 +23,16 @@ from headgate.model import change
 from headgate.model.change import ChunkResult
 from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JobState
-from headgate.ports.store import NewJob
+from headgate.ports.store import NewJob, Store
+from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.sql import jobs, schema
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
+from headgate.store.sql.tables import jobs as job_table
 from headgate.store.sql.tables import metadata
+from tests import dynamo
 
 T = TypeVar("T")
 
@@ -87,6 +93,30 @@ async def migrated_sqlite(path: Path) -> Path:
     return path
 
 
+def make_database(
+    request: pytest.FixtureRequest, kind: str, clock: ManualClock, folder: Path
+) -> MakeDatabase:
+    """Makes databases of that kind, not yet open, on one and the same file or server."""
+    if kind == "postgres":
+        url: str = request.getfixturevalue("store_url")
+        return lambda: PostgresDatabase(url, clock, server_time=False)
+    path = folder / "headgate.db"
+    shutil.copyfile(request.getfixturevalue("store_file"), path)
+    return lambda: SqliteDatabase(path, clock)
+
+
+@asynccontextmanager
+async def opened(database: Database) -> AsyncIterator[Database]:
+    """The database, open and empty; closed at the end."""
+    await database.open()
+    try:
+        if isinstance(database, PostgresDatabase):
+            await empty(database)
+        yield database
+    finally:
+        await database.close()
+
+
 #: In one round trip; to truncate as many tables, each with its indexes, takes fifty times as long.
 _EMPTY = text(
     "DO $$ BEGIN "
@@ -113,9 +143,31 @@ def contents(tx: Connection) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
-async def everything(store: SqlStore) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row that the store holds."""
+async def everything(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row that the store holds, by the names of the tables in SQL."""
+    if isinstance(store, DynamoStore):
+        return await dynamo.contents(store.table)
+    assert isinstance(store, SqlStore)
     return await store.database.read(contents)
+
+
+def store_for(store: Store, syncs: Sequence[str]) -> Store:
+    """A store on the same database, for an application with other syncs."""
+    if isinstance(store, DynamoStore):
+        return DynamoStore(store.table, syncs)
+    assert isinstance(store, SqlStore)
+    return SqlStore(store.database, syncs)
+
+
+async def rewrite(store: Store, job: Job) -> None:
+    """Write the job over its row, past all rules."""
+    if isinstance(store, DynamoStore):
+        await dynamo.rewrite(store, job)
+        return
+    assert isinstance(store, SqlStore)
+    values = {name: getattr(job, name) for name in Job.__struct_fields__}
+    statement = update(job_table).where(job_table.c.id == job.id).values(values)
+    await store.database.write(lambda tx: tx.execute(statement))
 
 
 # ---- jobs --------------------------------------------------------------------------------------
@@ -161,15 +213,19 @@ def new_job(
     )
 
 
-async def submit_one(store: SqlStore, **fields: Any) -> Job:
+async def submit_one(store: Store, **fields: Any) -> Job:
     """Submit `new_job(**fields)`, which must be created."""
     submitted = await store.submit(new_job(**fields))
     assert submitted.created
     return submitted.job
 
 
-async def submit_all(store: SqlStore, wanted: Sequence[NewJob]) -> list[Job]:
-    """Submit many jobs in one transaction, which is quicker than one by one."""
+async def submit_all(store: Store, wanted: Sequence[NewJob]) -> list[Job]:
+    """Submit many jobs at once, which is quicker than one by one."""
+    if isinstance(store, DynamoStore):
+        await store.submit_many(wanted)
+        return [await store.get(each.id) for each in wanted]
+    assert isinstance(store, SqlStore)
     now = store.database.moment()
     submitted = await store.database.write(
         lambda tx: [jobs.submit(tx, now, each, syncs=SYNCS) for each in wanted]
@@ -178,14 +234,14 @@ async def submit_all(store: SqlStore, wanted: Sequence[NewJob]) -> list[Job]:
 
 
 async def claim_one(
-    store: SqlStore, lane: Lane = Lane.COLD, *, worker: str = "worker_1", lease: timedelta = LEASE
+    store: Store, lane: Lane = Lane.COLD, *, worker: str = "worker_1", lease: timedelta = LEASE
 ) -> Job:
     """Claim the next job of the lane, which must have one."""
     [job] = (await store.claim(lane, worker=worker, limit=1, lease=lease)).jobs
     return job
 
 
-async def claim_ids(store: SqlStore, limit: int, lane: Lane = Lane.COLD) -> list[str]:
+async def claim_ids(store: Store, limit: int, lane: Lane = Lane.COLD) -> list[str]:
     """The ids of the next `limit` jobs, claimed one by one: in the order in which they come."""
     ids: list[str] = []
     for _ in range(limit):
@@ -193,7 +249,7 @@ async def claim_ids(store: SqlStore, limit: int, lane: Lane = Lane.COLD) -> list
     return ids
 
 
-async def run_one(store: SqlStore, **fields: Any) -> Job:
+async def run_one(store: Store, **fields: Any) -> Job:
     """Submit a job and claim it; nothing else may be in its lane's line."""
     job = await submit_one(store, **fields)
     running = await claim_one(store, job.lane)
@@ -206,21 +262,21 @@ def tally(*, cursor: Json = "next", done: int = 1, **summary: Any) -> ChunkResul
     return ChunkResult(cursor=cursor, progress=Progress(done=done), summary=Summary(**summary))
 
 
-async def settled(store: SqlStore, wanted: change.JobChange) -> Job:
+async def settled(store: Store, wanted: change.JobChange) -> Job:
     """Apply a change that must take effect."""
     job = await store.settle(wanted)
     assert job is not None
     return job
 
 
-async def shut_one(store: SqlStore, *, cooldown_s: float = 300.0, **fields: Any) -> Job:
+async def shut_one(store: Store, *, cooldown_s: float = 300.0, **fields: Any) -> Job:
     """A job that the breaker paused."""
     running = await run_one(store, **fields)
     cooldown = timedelta(seconds=cooldown_s)
     return await settled(store, change.open_breaker(running, cooldown=cooldown, error="down"))
 
 
-async def in_state(store: SqlStore, state: JobState, **fields: Any) -> Job:
+async def in_state(store: Store, state: JobState, **fields: Any) -> Job:
     """A job brought to `state` by legal changes; nothing else may be in its lane's line."""
     if state is JobState.PENDING:
         return await submit_one(store, **fields)
@@ -245,7 +301,7 @@ def _towards(state: JobState, running: Job) -> change.JobChange:
             raise AssertionError(f"a running job is not brought to {state}")
 
 
-async def kinds(store: SqlStore, job_id: str) -> list[str]:
+async def kinds(store: Store, job_id: str) -> list[str]:
     """The kinds of a job's events, in order."""
     return [event.kind for event in await store.events(job_id, after=0, limit=1000)]
 

@@ -2,17 +2,75 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import delete
 
 from headgate.base.clock import ManualClock
 from headgate.ports.limiter import Limiter
+from headgate.ports.store import Store
+from headgate.store.dynamodb.store import DynamoStore
+from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import budgets
-from tests import limiters
+from tests import limiters, stores
+from tests.conformance.databases import EMULATORS, KINDS, any_database
+from tests.conformance.leased_types import DYNAMO_TYPES
+
+#: An emulator takes a hundred times as long for a row as DynamoDB does.
+ROWS_ON_EMULATORS_MAX = 150
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what a database does not have, and of what takes long on an emulator all but one.
+
+    Of a test with further parameters, the second emulator runs the first set of them: both run
+    every test.
+    """
+    seen: set[str] = set()
+    items[:] = [item for item in items if _is_wanted(item, seen)]
+
+
+def _is_wanted(item: pytest.Item, seen: set[str]) -> bool:
+    if not isinstance(item, pytest.Function) or "conformance" not in item.nodeid:
+        return True
+    called = getattr(item, "callspec", None)
+    values: dict[str, Any] = called.params if called else {}
+    backends = [each for each in values.values() if each in EMULATORS]
+    if not backends:
+        return True
+    if values.get("type_name", "job") not in DYNAMO_TYPES:
+        return False
+    if any(type(each) is int and each > ROWS_ON_EMULATORS_MAX for each in values.values()):
+        return False
+    name = f"{item.path}::{item.originalname}"
+    if "moto" not in backends:
+        return True
+    first = name not in seen
+    seen.add(name)
+    return first
+
+
+@pytest.fixture(params=KINDS)
+async def store(
+    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
+) -> AsyncIterator[Store]:
+    """An empty store, on each kind of database in turn."""
+    async with any_database(request, request.param, clock, tmp_path) as database:
+        if isinstance(database, DynamoTable):
+            yield DynamoStore(database, stores.SYNCS)
+        else:
+            yield SqlStore(database, stores.SYNCS)
+
+
+@pytest.fixture
+def sql_store(database: Database) -> SqlStore:
+    """An empty store, on each SQL database in turn: for what only those promise."""
+    return SqlStore(database, stores.SYNCS)
 
 
 @pytest.fixture

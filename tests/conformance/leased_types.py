@@ -23,12 +23,16 @@ from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.items import NewItem
 from headgate.ports.store import ChunkWork
+from headgate.store.dynamodb.leases import DynamoLeases
+from headgate.store.dynamodb.store import DynamoStore
+from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.outbox_writer import delivery_id
 from headgate.store.sql.store import SqlStore
+from tests import dynamo
 from tests.conformance import outboxes
 from tests.conformance.changes import CASES
 from tests.stores import START, SYNCS, contents, new_job, submit_all, tally
@@ -61,8 +65,21 @@ class LeasedRows(ABC):
     #: What becomes of a row whose lease has run out; "rescue" is among them.
     rescues: ClassVar[Mapping[str, Make]]
 
-    def __init__(self, port: SqlLeases[Any, Any, Any]) -> None:
+    def __init__(self, port: SqlLeases[Any, Any, Any] | DynamoLeases[Any, Any, Any]) -> None:
         self.port = port
+
+    @property
+    def sql(self) -> SqlLeases[Any, Any, Any]:
+        """The port, which is one on a SQL database."""
+        assert isinstance(self.port, SqlLeases)
+        return self.port
+
+    async def everything(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Every row of the database: compare two to see that nothing was written between."""
+        if isinstance(self.port, DynamoLeases):
+            return await dynamo.contents(self.port.table)
+        table = self.port.table.table
+        return await self.port.database.read(lambda tx: rows_of(tx, table))
 
     @abstractmethod
     async def add(self, count: int) -> list[str]:
@@ -95,8 +112,12 @@ class JobRows(LeasedRows):
         "give up": lambda job: Settlement(job_changes.give_up(job)),
     }
 
-    def __init__(self, database: Database) -> None:
-        self._port = SqlStore(database, SYNCS)
+    def __init__(self, database: Database | DynamoTable) -> None:
+        self._port = (
+            DynamoStore(database, SYNCS)
+            if isinstance(database, DynamoTable)
+            else SqlStore(database, SYNCS)
+        )
         super().__init__(self._port)
 
     async def add(self, count: int) -> list[str]:
@@ -179,7 +200,19 @@ class DeliveryRows(LeasedRows):
         return [each.delivery for each in claimed]
 
 
-TYPES = {"job": JobRows, "item": ItemRows, "delivery": DeliveryRows}
+_KINDS: dict[str, type[LeasedRows]] = {
+    "job": JobRows,
+    "item": ItemRows,
+    "delivery": DeliveryRows,
+}
+#: Makes the rows of each leased type in a database.
+TYPES: dict[str, Callable[[Any], LeasedRows]] = {
+    "job": JobRows,
+    "item": ItemRows,
+    "delivery": DeliveryRows,
+}
+#: Those that can be stored in DynamoDB.
+DYNAMO_TYPES = ("job",)
 #: Every change of a row that its worker may make, for each leased type.
-CHANGES = [(name, change) for name, each in TYPES.items() for change in each.changes]
-RESCUES = [(name, change) for name, each in TYPES.items() for change in each.rescues]
+CHANGES = [(name, change) for name, each in _KINDS.items() for change in each.changes]
+RESCUES = [(name, change) for name, each in _KINDS.items() for change in each.rescues]

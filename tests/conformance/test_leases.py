@@ -1,12 +1,13 @@
-"""Leases: one suite for every leased type, on both databases.
+"""Leases: one suite for every leased type, on every database that has it.
 
 What only one type does is tested beside it: `test_store_*.py` for jobs, `test_items*.py` for items,
 `test_outbox*.py` for deliveries.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +19,13 @@ from headgate.base.errors import NotFound, StoreError
 from headgate.flow.rescue import BATCH_MAX, rescue_expired
 from headgate.model.lease import Claim
 from headgate.store.sql.database import Database, Operation
+from tests.conformance.databases import KINDS, any_database
 from tests.conformance.leased_types import (
     CHANGES,
     RESCUES,
     TYPES,
     LeasedRows,
     Settlement,
-    rows_of,
 )
 from tests.stores import LEASE, START
 
@@ -36,11 +37,19 @@ def type_name(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.fixture(params=KINDS)
+async def rows(
+    request: pytest.FixtureRequest, type_name: str, clock: ManualClock, tmp_path: Path
+) -> AsyncIterator[LeasedRows]:
+    """The rows of that type, on each kind of database in turn; there are none yet."""
+    async with any_database(request, request.param, clock, tmp_path) as database:
+        yield TYPES[type_name](database)
+
+
 @pytest.fixture
-def rows(type_name: str, database: Database) -> LeasedRows:
-    """The rows of that type; there are none yet."""
-    make: Callable[[Database], LeasedRows] = TYPES[type_name]
-    return make(database)
+def sql_rows(type_name: str, database: Database) -> LeasedRows:
+    """The same on each SQL database in turn: for what only those promise."""
+    return TYPES[type_name](database)
 
 
 # ---- what the tests do -------------------------------------------------------------------------
@@ -60,10 +69,6 @@ async def claim_new(rows: LeasedRows, count: int) -> list[Any]:
     return sorted(taken, key=lambda row: str(row.id))
 
 
-async def everything(rows: LeasedRows) -> dict[str, list[tuple[Any, ...]]]:
-    return await rows.port.database.read(lambda tx: rows_of(tx, rows.port.table.table))
-
-
 async def settled(rows: LeasedRows, made: Settlement) -> Any:
     """Settle a change that must take effect; the row as it became, which is what is stored."""
     after = await rows.port.settle(*made)
@@ -74,10 +79,10 @@ async def settled(rows: LeasedRows, made: Settlement) -> Any:
 
 async def assert_refused(rows: LeasedRows, made: Settlement) -> None:
     """The change comes too late: neither it nor what belongs to it leaves a trace."""
-    before = await everything(rows)
+    before = await rows.everything()
     assert await rows.port.settle(*made) is None
     assert await rows.port.settle_many([made]) == [None]
-    assert await everything(rows) == before
+    assert await rows.everything() == before
 
 
 def claim_of(row: Any) -> Claim:
@@ -181,10 +186,10 @@ async def test_only_what_is_still_ours_is_extended(rows: LeasedRows, clock: Manu
 
 async def test_extending_nothing_writes_nothing(rows: LeasedRows) -> None:
     await claim_new(rows, 1)
-    before = await everything(rows)
+    before = await rows.everything()
 
     assert await rows.port.extend([], lease=LEASE) == {}
-    assert await everything(rows) == before
+    assert await rows.everything() == before
 
 
 async def test_a_late_heartbeat_still_keeps_what_nobody_has_taken(
@@ -289,13 +294,13 @@ async def test_a_row_that_does_not_exist_is_not_made(rows: LeasedRows) -> None:
 
 def count_transactions(rows: LeasedRows, monkeypatch: pytest.MonkeyPatch) -> list[Operation[Any]]:
     made: list[Operation[Any]] = []
-    write = rows.port.database.write
+    write = rows.sql.database.write
 
     async def counted(operation: Operation[Any]) -> Any:
         made.append(operation)
         return await write(operation)
 
-    monkeypatch.setattr(rows.port.database, "write", counted)
+    monkeypatch.setattr(rows.sql.database, "write", counted)
     return made
 
 
@@ -306,34 +311,34 @@ def broken(rows: LeasedRows, row: Any) -> Settlement:
 
 
 async def test_a_batch_is_one_transaction_and_each_change_has_its_answer(
-    rows: LeasedRows, monkeypatch: pytest.MonkeyPatch
+    sql_rows: LeasedRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given four rows, of which one has been given back
-    first, second, third, fourth = await claim_new(rows, 4)
-    await settled(rows, rows.changes["release"](second))
-    transactions = count_transactions(rows, monkeypatch)
+    # Given four sql_rows, of which one has been given back
+    first, second, third, fourth = await claim_new(sql_rows, 4)
+    await settled(sql_rows, sql_rows.changes["release"](second))
+    transactions = count_transactions(sql_rows, monkeypatch)
 
     # When all are settled together, in no order
     names = {fourth.id: "finish", second.id: "finish", first.id: "release", third.id: "finish"}
-    batch = [rows.changes[names[row.id]](row) for row in (fourth, second, first, third)]
-    after = await rows.port.settle_many(batch)
+    batch = [sql_rows.changes[names[row.id]](row) for row in (fourth, second, first, third)]
+    after = await sql_rows.port.settle_many(batch)
 
     # Then only the lost one is lost
     assert len(transactions) == 1
     assert [row and row.id for row in after] == [fourth.id, None, first.id, third.id]
     for row in after:
-        assert row is None or row == await rows.port.get(row.id)
+        assert row is None or row == await sql_rows.port.get(row.id)
 
 
-async def test_of_a_batch_all_or_nothing_is_written(rows: LeasedRows) -> None:
-    good, bad = await claim_new(rows, 2)
-    before = await everything(rows)
+async def test_of_a_batch_all_or_nothing_is_written(sql_rows: LeasedRows) -> None:
+    good, bad = await claim_new(sql_rows, 2)
+    before = await sql_rows.everything()
 
     # Of two CHECKs that it breaks, each database names another.
     with pytest.raises(StoreError, match=r"lease|claimable"):
-        await rows.port.settle_many([rows.changes["finish"](good), broken(rows, bad)])
+        await sql_rows.port.settle_many([sql_rows.changes["finish"](good), broken(sql_rows, bad)])
 
-    assert await everything(rows) == before
+    assert await sql_rows.everything() == before
 
 
 async def test_a_change_that_is_refused_does_not_sink_those_that_came_with_it(
@@ -369,11 +374,11 @@ async def test_a_second_change_of_a_row_in_one_batch_meets_the_first(rows: Lease
 
 
 async def test_a_batch_of_nothing_has_no_answers(
-    rows: LeasedRows, monkeypatch: pytest.MonkeyPatch
+    sql_rows: LeasedRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transactions = count_transactions(rows, monkeypatch)
+    transactions = count_transactions(sql_rows, monkeypatch)
 
-    assert list(await rows.port.settle_many([])) == []
+    assert list(await sql_rows.port.settle_many([])) == []
     assert transactions == []
 
 
@@ -479,18 +484,18 @@ async def test_the_next_sweep_is_at_the_end_of_the_first_lease(
 
 @pytest.mark.parametrize("forge", ["claimed without a lease", "a lease that nobody has"])
 async def test_what_is_claimed_has_a_lease_and_nothing_else_has(
-    rows: LeasedRows, forge: str
+    sql_rows: LeasedRows, forge: str
 ) -> None:
-    [row] = await claim_new(rows, 1)
-    table = rows.port.table.table
+    [row] = await claim_new(sql_rows, 1)
+    table = sql_rows.sql.table.table
     values: dict[str, Any] = {"lease_until": None}
     if forge == "a lease that nobody has":
-        released = await settled(rows, rows.changes["release"](row))
+        released = await settled(sql_rows, sql_rows.changes["release"](row))
         values = {"lease_until": START, "state": released.state}
-    before = await everything(rows)
+    before = await sql_rows.everything()
 
     statement = update(table).where(table.c.id == row.id).values(values)
     with pytest.raises(StoreError, match="lease"):
-        await rows.port.database.write(lambda tx: tx.execute(statement))
+        await sql_rows.sql.database.write(lambda tx: tx.execute(statement))
 
-    assert await everything(rows) == before
+    assert await sql_rows.everything() == before

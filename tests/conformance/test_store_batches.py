@@ -13,7 +13,7 @@ from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
-from headgate.ports.store import ChunkWork
+from headgate.ports.store import ChunkWork, Store
 from headgate.store.sql import coverage, events, records
 from headgate.store.sql.database import Operation
 from headgate.store.sql.store import SqlStore
@@ -29,20 +29,20 @@ from tests.stores import (
 )
 
 
-def count_writes(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> list[Operation[Any]]:
+def count_writes(sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> list[Operation[Any]]:
     """Every transaction that the store makes from now on."""
     made: list[Operation[Any]] = []
-    write = store.database.write
+    write = sql_store.database.write
 
     async def counted(operation: Operation[Any]) -> Any:
         made.append(operation)
         return await write(operation)
 
-    monkeypatch.setattr(store.database, "write", counted)
+    monkeypatch.setattr(sql_store.database, "write", counted)
     return made
 
 
-async def run_some(store: SqlStore, count: int) -> list[Job]:
+async def run_some(store: Store, count: int) -> list[Job]:
     for _ in range(count):
         await submit_one(store)
     return [await claim_one(store) for _ in range(count)]
@@ -56,41 +56,41 @@ def work(number: int) -> ChunkWork:
 
 
 async def test_changes_that_come_together_are_written_together(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given twenty running jobs
-    running = await run_some(store, 20)
-    writes = count_writes(store, monkeypatch)
+    running = await run_some(sql_store, 20)
+    writes = count_writes(sql_store, monkeypatch)
 
     # When all of them settle a chunk at the same time
     wanted = [change.rest(job, tally(cursor=job.id), {}) for job in running]
     after = await asyncio.gather(
-        *(store.settle(each, work(number)) for number, each in enumerate(wanted))
+        *(sql_store.settle(each, work(number)) for number, each in enumerate(wanted))
     )
 
     # Then it took one transaction, and each got its own answer and stored its own chunk
     assert len(writes) == 1
     assert [job.cursor for job in after if job] == [job.id for job in running]
-    rows = await everything(store)
+    rows = await everything(sql_store)
     assert len(rows["records"]) == len(rows["coverage"]) == 20
     for job in running:
-        assert await kinds(store, job.id) == ["submitted", "chunk"]
+        assert await kinds(sql_store, job.id) == ["submitted", "chunk"]
 
 
 async def test_more_changes_than_a_batch_holds_are_all_written(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = await run_some(store, 7)
+    running = await run_some(sql_store, 7)
     monkeypatch.setattr(coalesce, "BATCH_MAX", 3)
-    writes = count_writes(store, monkeypatch)
+    writes = count_writes(sql_store, monkeypatch)
 
-    after = await asyncio.gather(*(store.settle(change.release(job)) for job in running))
+    after = await asyncio.gather(*(sql_store.settle(change.release(job)) for job in running))
 
     assert len(writes) == 3
     assert [job.id for job in after if job] == [job.id for job in running]
 
 
-async def test_a_lost_claim_in_a_batch_writes_nothing_and_holds_up_nobody(store: SqlStore) -> None:
+async def test_a_lost_claim_in_a_batch_writes_nothing_and_holds_up_nobody(store: Store) -> None:
     # Given two running jobs, of which one has been taken away
     lost, kept = await run_some(store, 2)
     await settled(store, change.release(lost))
@@ -111,16 +111,16 @@ async def test_a_lost_claim_in_a_batch_writes_nothing_and_holds_up_nobody(store:
 
 
 async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a running job, whose pause is asked for while its chunk is being settled
-    running = await run_one(store)
-    writes = count_writes(store, monkeypatch)
+    running = await run_one(sql_store)
+    writes = count_writes(sql_store, monkeypatch)
 
     # When both come in one batch
     asked, after = await asyncio.gather(
-        store.settle(change.ask_pause(running)),
-        store.settle(change.rest(running, tally(cursor="kept"), {}), work(1)),
+        sql_store.settle(change.ask_pause(running)),
+        sql_store.settle(change.rest(running, tally(cursor="kept"), {}), work(1)),
     )
 
     # Then the chunk meets the pause as if it had come later
@@ -129,45 +129,47 @@ async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
     assert after is not None
     assert asked.pause_requested
     assert (after.state, after.reason, after.cursor) == (JobState.PAUSED, Reason.OPERATOR, "kept")
-    assert after == await store.get(running.id)
-    assert await kinds(store, running.id) == ["submitted", "pause_asked", "paused"]
+    assert after == await sql_store.get(running.id)
+    assert await kinds(sql_store, running.id) == ["submitted", "pause_asked", "paused"]
 
 
 async def test_the_second_of_two_changes_loses_where_the_first_has_moved_the_job(
-    store: SqlStore,
+    sql_store: SqlStore,
 ) -> None:
     # Given a running job, whose cancel is asked for while its chunk is being settled
-    running = await run_one(store)
+    running = await run_one(sql_store)
 
     # When both come in one batch, the chunk first
     after, cancelled = await asyncio.gather(
-        store.settle(change.succeed(running, tally(), {})),
-        store.settle(change.ask_cancel(running, deadline=timedelta(seconds=30))),
+        sql_store.settle(change.succeed(running, tally(), {})),
+        sql_store.settle(change.ask_cancel(running, deadline=timedelta(seconds=30))),
     )
 
     # Then the job has succeeded, and the cancel must look again
-    assert after == await store.get(running.id)
+    assert after == await sql_store.get(running.id)
     assert cancelled is None
-    assert await kinds(store, running.id) == ["submitted", "succeeded"]
+    assert await kinds(sql_store, running.id) == ["submitted", "succeeded"]
 
 
-async def test_two_chunks_of_one_job_in_one_batch_both_count(store: SqlStore) -> None:
+async def test_two_chunks_of_one_job_in_one_batch_both_count(sql_store: SqlStore) -> None:
     # Given a worker so quick that its second chunk comes while the first waits to be written
-    running = await run_one(store)
+    running = await run_one(sql_store)
     first = change.advance(running, tally(cursor="one"), {})
     second = change.advance(first.after, tally(cursor="two"), {})
 
     # When both come in one batch
-    answers = await asyncio.gather(store.settle(first, work(1)), store.settle(second, work(2)))
+    answers = await asyncio.gather(
+        sql_store.settle(first, work(1)), sql_store.settle(second, work(2))
+    )
 
     # Then the second follows the first
     assert [job.steps for job in answers if job] == [1, 2]
-    assert answers[1] == await store.get(running.id)
-    assert (await store.get(running.id)).cursor == "two"
-    assert len((await everything(store))["records"]) == 2
+    assert answers[1] == await sql_store.get(running.id)
+    assert (await sql_store.get(running.id)).cursor == "two"
+    assert len((await everything(sql_store))["records"]) == 2
 
 
-async def test_a_refused_change_does_not_sink_the_others_of_its_batch(store: SqlStore) -> None:
+async def test_a_refused_change_does_not_sink_the_others_of_its_batch(store: Store) -> None:
     # Given a failed job beside a newer one, and two running jobs
     failed = await in_state(store, JobState.FAILED, connection_id="c")
     newer = await run_one(store, connection_id="c")
@@ -192,26 +194,26 @@ async def test_a_refused_change_does_not_sink_the_others_of_its_batch(store: Sql
     assert await kinds(store, one.id) == ["submitted", "chunk"]
 
 
-async def test_of_two_failed_jobs_retried_in_one_batch_one_comes_back(store: SqlStore) -> None:
+async def test_of_two_failed_jobs_retried_in_one_batch_one_comes_back(sql_store: SqlStore) -> None:
     # Given two failed jobs of one sync and connection
-    older = await in_state(store, JobState.FAILED, connection_id="c")
-    newer = await in_state(store, JobState.FAILED, connection_id="c")
+    older = await in_state(sql_store, JobState.FAILED, connection_id="c")
+    newer = await in_state(sql_store, JobState.FAILED, connection_id="c")
 
     # When both are retried in one batch
     answers = await asyncio.gather(
-        *(store.settle(change.start_again(job, Reason.RETRY_NOW)) for job in (older, newer)),
+        *(sql_store.settle(change.start_again(job, Reason.RETRY_NOW)) for job in (older, newer)),
         return_exceptions=True,
     )
 
     # Then the first is back, and the second is told by whom its place is taken
-    assert answers[0] == await store.get(older.id)
+    assert answers[0] == await sql_store.get(older.id)
     assert isinstance(answers[1], ActiveJobExists)
     assert answers[1].job_id == older.id
-    assert (await store.get(older.id)).state is JobState.PENDING
-    assert await store.get(newer.id) == newer
+    assert (await sql_store.get(older.id)).state is JobState.PENDING
+    assert await sql_store.get(newer.id) == newer
 
 
-async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store: SqlStore) -> None:
+async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store: Store) -> None:
     # Given two running jobs, and a chunk that no database takes: its coverage counts nothing
     bad, good = await run_some(store, 2)
     nothing: Any = None
@@ -238,7 +240,7 @@ async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store
     ids=["no JSON", "beyond 64 bits", "half a character", "a zero character"],
 )
 async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(
-    store: SqlStore, value: object
+    store: Store, value: object
 ) -> None:
     # Given two running jobs, and a record that not every encoder or database takes
     doubtful, good = await run_some(store, 2)
@@ -270,11 +272,11 @@ async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(
     ids=["after the records", "after the coverage", "after the events"],
 )
 async def test_a_failure_in_the_middle_of_a_chunk_leaves_nothing_of_it(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str
+    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str
 ) -> None:
     # Given a store that fails right after one of a chunk's writes
-    running = await run_one(store)
-    before = await everything(store)
+    running = await run_one(sql_store)
+    before = await everything(sql_store)
     original = getattr(module, function)
 
     def write_and_fail(*args: Any) -> None:
@@ -286,19 +288,19 @@ async def test_a_failure_in_the_middle_of_a_chunk_leaves_nothing_of_it(
 
         # When a chunk is settled
         with pytest.raises(StoreError, match="the power went out"):
-            await store.settle(change.advance(running, tally(), {}), work(1))
+            await sql_store.settle(change.advance(running, tally(), {}), work(1))
 
     # Then nothing of it is there: no record, no coverage, no cursor, no event
-    assert await everything(store) == before
+    assert await everything(sql_store) == before
     # And the same chunk goes through when the failure is over
-    assert await store.settle(change.advance(running, tally(), {}), work(1)) is not None
+    assert await sql_store.settle(change.advance(running, tally(), {}), work(1)) is not None
 
 
 async def test_a_failure_that_nobody_foresaw_reaches_its_caller_and_writes_nothing(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running = await run_one(store)
-    before = await everything(store)
+    running = await run_one(sql_store)
+    before = await everything(sql_store)
 
     def fail(*args: Any) -> None:
         raise ZeroDivisionError
@@ -306,12 +308,12 @@ async def test_a_failure_that_nobody_foresaw_reaches_its_caller_and_writes_nothi
     with monkeypatch.context() as failing:
         failing.setattr(events, "append", fail)
         with pytest.raises(ZeroDivisionError):
-            await store.settle(change.advance(running, tally(), {}), work(1))
+            await sql_store.settle(change.advance(running, tally(), {}), work(1))
 
-    assert await everything(store) == before
+    assert await everything(sql_store) == before
 
 
-async def test_a_submit_that_fails_at_its_event_leaves_no_job(store: SqlStore) -> None:
+async def test_a_submit_that_fails_at_its_event_leaves_no_job(sql_store: SqlStore) -> None:
     # Given a database that refuses the event
     refuse, allow = (
         (
@@ -319,18 +321,18 @@ async def test_a_submit_that_fails_at_its_event_leaves_no_job(store: SqlStore) -
             "BEGIN SELECT RAISE(ABORT, 'no events'); END",
             "DROP TRIGGER refuse",
         )
-        if store.database.embedded
+        if sql_store.database.embedded
         else (
             "ALTER TABLE headgate_job_events ADD CONSTRAINT refuse CHECK (false) NOT VALID",
             "ALTER TABLE headgate_job_events DROP CONSTRAINT refuse",
         )
     )
-    await store.database.write(lambda tx: tx.exec_driver_sql(refuse))
+    await sql_store.database.write(lambda tx: tx.exec_driver_sql(refuse))
 
     # When a job is submitted, then it is refused as a whole
     try:
         with pytest.raises(StoreError):
-            await submit_one(store)
+            await submit_one(sql_store)
     finally:
-        await store.database.write(lambda tx: tx.exec_driver_sql(allow))
-    assert (await everything(store))["jobs"] == []
+        await sql_store.database.write(lambda tx: tx.exec_driver_sql(allow))
+    assert (await everything(sql_store))["jobs"] == []

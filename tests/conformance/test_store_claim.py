@@ -8,6 +8,7 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.states import JobState
+from headgate.ports.store import Store
 from headgate.store.sql import queue
 from headgate.store.sql.store import SqlStore
 from tests.stores import (
@@ -30,7 +31,7 @@ from tests.stores import (
 
 
 async def test_a_claim_makes_the_job_running_under_a_lease(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a job in line
     pending = await submit_one(store)
@@ -50,7 +51,7 @@ async def test_a_claim_makes_the_job_running_under_a_lease(
     assert job.created_at == START
 
 
-async def test_a_claim_takes_at_most_its_limit(store: SqlStore) -> None:
+async def test_a_claim_takes_at_most_its_limit(store: Store) -> None:
     submitted = [await submit_one(store) for _ in range(5)]
 
     claimed = await store.claim(Lane.COLD, worker="w", limit=3, lease=LEASE)
@@ -60,7 +61,7 @@ async def test_a_claim_takes_at_most_its_limit(store: SqlStore) -> None:
 
 
 async def test_a_claim_takes_all_there_are_when_they_are_fewer_than_its_limit(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     submitted = [await submit_one(store) for _ in range(3)]
 
@@ -70,7 +71,7 @@ async def test_a_claim_takes_all_there_are_when_they_are_fewer_than_its_limit(
     assert claimed.next_due_s is None
 
 
-async def test_an_empty_line_gives_nothing_and_writes_nothing(store: SqlStore) -> None:
+async def test_an_empty_line_gives_nothing_and_writes_nothing(store: Store) -> None:
     before = await everything(store)
 
     claimed = await store.claim(Lane.HOT, worker="w", limit=10, lease=LEASE)
@@ -81,13 +82,13 @@ async def test_an_empty_line_gives_nothing_and_writes_nothing(store: SqlStore) -
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.PENDING])
-async def test_only_pending_jobs_are_claimed(store: SqlStore, state: JobState) -> None:
+async def test_only_pending_jobs_are_claimed(store: Store, state: JobState) -> None:
     await in_state(store, state)
 
     assert await claim_ids(store, 1) == []
 
 
-async def test_lanes_do_not_take_each_others_jobs(store: SqlStore) -> None:
+async def test_lanes_do_not_take_each_others_jobs(store: Store) -> None:
     # Given one job in each lane, and one asleep in the hot one
     cold = await submit_one(store, lane=Lane.COLD)
     hot = await submit_one(store, lane=Lane.HOT)
@@ -102,14 +103,14 @@ async def test_lanes_do_not_take_each_others_jobs(store: SqlStore) -> None:
     assert (ids(of_cold.jobs), of_cold.next_due_s) == ([cold.id], None)
 
 
-async def test_jobs_of_one_user_come_in_the_order_of_their_submission(store: SqlStore) -> None:
+async def test_jobs_of_one_user_come_in_the_order_of_their_submission(store: Store) -> None:
     submitted = [await submit_one(store) for _ in range(5)]
 
     assert await claim_ids(store, 5) == ids(submitted)
 
 
 async def test_a_later_claim_goes_up_one_token_and_keeps_the_first_start(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a job that has run a slice and is back in line
     first = await run_one(store)
@@ -129,9 +130,7 @@ async def test_a_later_claim_goes_up_one_token_and_keeps_the_first_start(
 # ---- sleepers ----------------------------------------------------------------------------------
 
 
-async def test_a_sleeper_is_not_claimed_before_it_is_due(
-    store: SqlStore, clock: ManualClock
-) -> None:
+async def test_a_sleeper_is_not_claimed_before_it_is_due(store: Store, clock: ManualClock) -> None:
     # Given a job that sleeps for a minute
     job = await submit_one(store, delay_s=60)
 
@@ -146,7 +145,7 @@ async def test_a_sleeper_is_not_claimed_before_it_is_due(
     assert ids(in_time.jobs) == [job.id]
 
 
-async def test_next_due_is_the_first_of_the_sleepers(store: SqlStore) -> None:
+async def test_next_due_is_the_first_of_the_sleepers(store: Store) -> None:
     for delay_s in (300, 20.25, 100):
         await submit_one(store, delay_s=delay_s)
 
@@ -156,7 +155,7 @@ async def test_next_due_is_the_first_of_the_sleepers(store: SqlStore) -> None:
 
 
 async def test_sleepers_join_the_line_in_the_order_in_which_they_wake(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given sleepers that were submitted in another order than they wake in
     third = await submit_one(store, delay_s=30)
@@ -171,26 +170,26 @@ async def test_sleepers_join_the_line_in_the_order_in_which_they_wake(
 
 
 async def test_a_sleeper_that_wakes_goes_behind_its_users_jobs_in_line(
-    store: SqlStore, clock: ManualClock
+    sql_store: SqlStore, clock: ManualClock
 ) -> None:
-    sleeper = await submit_one(store, delay_s=10)
-    in_line = [await submit_one(store) for _ in range(3)]
+    sleeper = await submit_one(sql_store, delay_s=10)
+    in_line = [await submit_one(sql_store) for _ in range(3)]
 
     clock.advance(60)
 
-    assert await claim_ids(store, 4) == [*ids(in_line), sleeper.id]
+    assert await claim_ids(sql_store, 4) == [*ids(in_line), sleeper.id]
 
 
 async def test_more_sleepers_than_one_claim_wakes_are_all_claimed_in_the_end(
-    store: SqlStore, clock: ManualClock
+    sql_store: SqlStore, clock: ManualClock
 ) -> None:
     # Given more due sleepers than a claim wakes at once
-    sleepers = await submit_all(store, [new_job(delay_s=1) for _ in range(queue.WAKE_MAX + 10)])
+    sleepers = await submit_all(sql_store, [new_job(delay_s=1) for _ in range(queue.WAKE_MAX + 10)])
     clock.advance(60)
 
     # When a worker that takes them all claims, and claims again because it is told to at once
-    first = await store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
-    second = await store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
+    first = await sql_store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
+    second = await sql_store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
 
     # Then it has them all
     assert (len(first.jobs), first.next_due_s) == (queue.WAKE_MAX, 0.0)
@@ -200,7 +199,7 @@ async def test_more_sleepers_than_one_claim_wakes_are_all_claimed_in_the_end(
 
 @pytest.mark.parametrize("ends", ["retry", "defer"])
 async def test_a_job_put_off_sleeps_until_its_time(
-    store: SqlStore, clock: ManualClock, ends: str
+    store: Store, clock: ManualClock, ends: str
 ) -> None:
     # Given a job whose chunk is put off for half a minute
     running = await run_one(store)
@@ -221,7 +220,7 @@ async def test_a_job_put_off_sleeps_until_its_time(
     assert again.id == running.id
 
 
-async def test_a_job_deferred_until_a_moment_gone_by_is_in_line_at_once(store: SqlStore) -> None:
+async def test_a_job_deferred_until_a_moment_gone_by_is_in_line_at_once(store: Store) -> None:
     running = await run_one(store)
     past = timedelta(hours=-1)
     await settled(store, change.defer(running, after=past, reason=Reason.DEFERRED, note="clock"))
@@ -230,16 +229,16 @@ async def test_a_job_deferred_until_a_moment_gone_by_is_in_line_at_once(store: S
 
 
 async def test_two_workers_on_databases_of_their_own_share_the_line(
-    store: SqlStore, make_database: MakeDatabase
+    sql_store: SqlStore, make_database: MakeDatabase
 ) -> None:
     # Given another process on the same file or server
     elsewhere = make_database()
     await elsewhere.open()
     try:
-        submitted = [await submit_one(store) for _ in range(4)]
+        submitted = [await submit_one(sql_store) for _ in range(4)]
 
         # When both claim
-        here = await store.claim(Lane.COLD, worker="here", limit=2, lease=LEASE)
+        here = await sql_store.claim(Lane.COLD, worker="here", limit=2, lease=LEASE)
         there = await SqlStore(elsewhere, SYNCS).claim(
             Lane.COLD, worker="there", limit=4, lease=LEASE
         )

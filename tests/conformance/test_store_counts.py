@@ -6,12 +6,12 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane
 from headgate.model.states import JobState
-from headgate.store.sql.store import SqlStore
-from tests.stores import in_state, run_one, settled, shut_one, submit_one, tally
+from headgate.ports.store import Store
+from tests.stores import in_state, run_one, settled, shut_one, store_for, submit_one, tally
 
 
 async def test_jobs_are_counted_in_every_state_of_the_declared_syncs_alone(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     # Given a job in each state, two of them of another sync, and one of a sync nobody declared
     await in_state(store, JobState.SUCCESS, sync="other")
@@ -33,12 +33,12 @@ async def test_jobs_are_counted_in_every_state_of_the_declared_syncs_alone(
     }
 
 
-async def test_breakers_are_counted_by_the_provider_to_blame(store: SqlStore) -> None:
+async def test_breakers_are_counted_by_the_provider_to_blame(store: Store) -> None:
     # Given two that the breaker has paused, one that an operator has, and one of a stranger's
     for _ in range(2):
         await shut_one(store, source="shelf")
     await settled(store, change.pause(await submit_one(store)))
-    stranger = SqlStore(store.database, ["elsewhere"])
+    stranger = store_for(store, ["elsewhere"])
     await shut_one(stranger, source="shelf", sync="elsewhere")
 
     assert await store.open_breakers() == {"shelf": 2}
@@ -46,7 +46,7 @@ async def test_breakers_are_counted_by_the_provider_to_blame(store: SqlStore) ->
 
 
 async def test_the_oldest_due_job_of_a_lane_is_the_one_that_waits_longest(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a line in which the user of the first has a second, and another joins later
     await submit_one(store, lane=Lane.COLD, user_id="ada")
@@ -58,7 +58,7 @@ async def test_the_oldest_due_job_of_a_lane_is_the_one_that_waits_longest(
 
 
 async def test_a_job_that_sleeps_counts_from_when_it_comes_due(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     await submit_one(store, lane=Lane.HOT, delay_s=60)
     clock.advance(59)
@@ -68,7 +68,7 @@ async def test_a_job_that_sleeps_counts_from_when_it_comes_due(
 
 
 async def test_a_job_that_a_worker_has_or_that_has_ended_does_not_wait(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     running = await run_one(store, lane=Lane.COLD)
     clock.advance(30)
@@ -81,13 +81,13 @@ async def test_a_job_that_a_worker_has_or_that_has_ended_does_not_wait(
 
 @pytest.mark.parametrize("syncs", [[], ["elsewhere"]])
 async def test_another_application_s_jobs_are_not_counted(
-    store: SqlStore, clock: ManualClock, syncs: list[str]
+    store: Store, clock: ManualClock, syncs: list[str]
 ) -> None:
     await shut_one(store)
     await submit_one(store)
     clock.advance(5)
 
-    other = SqlStore(store.database, syncs)
+    other = store_for(store, syncs)
 
     assert await other.count_jobs() == {sync: dict.fromkeys(JobState, 0) for sync in syncs}
     assert await other.open_breakers() == {}

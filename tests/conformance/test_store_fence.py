@@ -11,8 +11,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus
-from headgate.ports.store import ChunkWork
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import ChunkWork, Store
 from tests.stores import everything, run_one, settled, submit_one, tally
 
 WORK = ChunkWork(
@@ -21,14 +20,14 @@ WORK = ChunkWork(
 )
 
 
-async def refused(store: SqlStore, wanted: JobChange) -> None:
+async def refused(store: Store, wanted: JobChange) -> None:
     """Apply the change with a chunk's work, and see that neither leaves a trace."""
     before = await everything(store)
     assert await store.settle(wanted, WORK) is None
     assert await everything(store) == before
 
 
-async def test_the_fence_lets_its_holder_through(store: SqlStore) -> None:
+async def test_the_fence_lets_its_holder_through(store: Store) -> None:
     running = await run_one(store)
 
     assert await store.settle(change.advance(running, tally(), {}), WORK) is not None
@@ -38,7 +37,7 @@ async def test_the_fence_lets_its_holder_through(store: SqlStore) -> None:
 
 
 async def test_what_was_read_before_the_last_checkpoint_does_not_overwrite_it(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     # Given an operator who read the job before its worker's last checkpoint
     running = await run_one(store)
@@ -57,14 +56,14 @@ async def test_what_was_read_before_the_last_checkpoint_does_not_overwrite_it(
     ],
     ids=["steps above", "steps below"],
 )
-async def test_the_steps_must_be_the_rows(store: SqlStore, forge: Callable[[Job], Job]) -> None:
+async def test_the_steps_must_be_the_rows(store: Store, forge: Callable[[Job], Job]) -> None:
     first = await run_one(store)
     running = await settled(store, change.advance(first, tally(), {}))
 
     await refused(store, change.advance(forge(running), tally(), {}))
 
 
-async def test_of_two_operators_only_the_first_takes_effect(store: SqlStore) -> None:
+async def test_of_two_operators_only_the_first_takes_effect(store: Store) -> None:
     # Given two who read the same pending job
     pending = await submit_one(store)
     await settled(store, change.cancel(pending))

@@ -11,7 +11,7 @@ from headgate.base.encoding import Json
 from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import Store
 from tests.conformance.changes import CASES
 from tests.stores import (
     LEASE,
@@ -28,19 +28,19 @@ def named(mark: Json) -> change.ChunkResult:
     return replace(tally(), high_water=mark)
 
 
-async def run_marked(store: SqlStore, mark: Json, **fields: Any) -> Job:
+async def run_marked(store: Store, mark: Json, **fields: Any) -> Job:
     """A job that runs and has named a mark."""
     running = await run_one(store, **fields)
     return await settled(store, change.advance(running, named(mark), {}))
 
 
-async def succeed(store: SqlStore, mark: Json, **fields: Any) -> Job:
+async def succeed(store: Store, mark: Json, **fields: Any) -> Job:
     """A job that has succeeded and named a mark on its way."""
     job = await run_marked(store, mark, **fields)
     return await settled(store, change.succeed(job, named(mark), {}))
 
 
-async def mark_of(store: SqlStore, job: Job) -> Json:
+async def mark_of(store: Store, job: Job) -> Json:
     return await store.high_water(job.sync, job.connection_id)
 
 
@@ -50,7 +50,7 @@ async def mark_of(store: SqlStore, job: Job) -> Json:
 @pytest.mark.parametrize(
     "mark", [0, 1767398400000, 0.5, "", "2026-01-03T00:00:00Z", False, [1, None], {"a": {"b": "é"}}]
 )
-async def test_a_mark_comes_back_as_it_was_named(store: SqlStore, mark: Json) -> None:
+async def test_a_mark_comes_back_as_it_was_named(store: Store, mark: Json) -> None:
     job = await succeed(store, mark)
 
     assert job.high_water == mark
@@ -58,7 +58,7 @@ async def test_a_mark_comes_back_as_it_was_named(store: SqlStore, mark: Json) ->
     assert await mark_of(store, job) == mark
 
 
-async def test_a_mark_says_who_stored_it_and_when(store: SqlStore, clock: ManualClock) -> None:
+async def test_a_mark_says_who_stored_it_and_when(store: Store, clock: ManualClock) -> None:
     clock.advance(10)
 
     job = await succeed(store, 7)
@@ -67,7 +67,7 @@ async def test_a_mark_says_who_stored_it_and_when(store: SqlStore, clock: Manual
     assert row == (job.sync, job.connection_id, 7, job.id, START + timedelta(seconds=10))
 
 
-async def test_the_next_success_moves_it(store: SqlStore, clock: ManualClock) -> None:
+async def test_the_next_success_moves_it(store: Store, clock: ManualClock) -> None:
     await succeed(store, 7, connection_id="c")
     clock.advance(10)
 
@@ -77,7 +77,7 @@ async def test_the_next_success_moves_it(store: SqlStore, clock: ManualClock) ->
     assert row == (job.sync, "c", 5, job.id, START + timedelta(seconds=10))
 
 
-async def test_a_success_that_named_none_leaves_it(store: SqlStore) -> None:
+async def test_a_success_that_named_none_leaves_it(store: Store) -> None:
     await succeed(store, 7, connection_id="c")
 
     job = await succeed(store, None, connection_id="c")
@@ -86,7 +86,7 @@ async def test_a_success_that_named_none_leaves_it(store: SqlStore) -> None:
     assert await mark_of(store, job) == 7
 
 
-async def test_every_sync_and_connection_has_its_own(store: SqlStore) -> None:
+async def test_every_sync_and_connection_has_its_own(store: Store) -> None:
     pairs = [("notes", "c1"), ("notes", "c2"), ("other", "c1")]
     jobs = [
         await succeed(store, number, sync=sync, connection_id=connection)
@@ -97,7 +97,7 @@ async def test_every_sync_and_connection_has_its_own(store: SqlStore) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("succeed", "start_again")])
-async def test_nothing_but_a_success_stores_it(store: SqlStore, name: str) -> None:
+async def test_nothing_but_a_success_stores_it(store: Store, name: str) -> None:
     # Given a job that has named a mark, in a state that the change starts from
     running = await run_marked(store, 7)
     source = CASES[name].source
@@ -116,7 +116,7 @@ async def test_nothing_but_a_success_stores_it(store: SqlStore, name: str) -> No
     assert await mark_of(store, running) is None
 
 
-async def test_a_job_that_succeeds_while_it_is_being_cancelled_stores_it(store: SqlStore) -> None:
+async def test_a_job_that_succeeds_while_it_is_being_cancelled_stores_it(store: Store) -> None:
     running = await run_marked(store, 7)
     await settled(store, change.ask_cancel(running, deadline=LEASE))
 
@@ -127,7 +127,7 @@ async def test_a_job_that_succeeds_while_it_is_being_cancelled_stores_it(store: 
 
 @pytest.mark.parametrize("asked", [change.ask_pause, "cancel"])
 async def test_a_chunk_that_meets_a_cancel_or_a_pause_keeps_its_mark_on_the_job(
-    store: SqlStore, asked: Any
+    store: Store, asked: Any
 ) -> None:
     running = await run_one(store)
     ask = asked(running) if asked != "cancel" else change.ask_cancel(running, deadline=LEASE)
@@ -139,7 +139,7 @@ async def test_a_chunk_that_meets_a_cancel_or_a_pause_keeps_its_mark_on_the_job(
     assert (after.high_water, await mark_of(store, after)) == (7, None)
 
 
-async def test_a_lost_claim_moves_nothing(store: SqlStore, clock: ManualClock) -> None:
+async def test_a_lost_claim_moves_nothing(store: Store, clock: ManualClock) -> None:
     # Given a worker that was taken for dead
     zombie = await run_marked(store, 7)
     clock.advance(61)
@@ -152,7 +152,7 @@ async def test_a_lost_claim_moves_nothing(store: SqlStore, clock: ManualClock) -
         assert await everything(store) == before
 
 
-async def test_a_job_that_goes_on_after_a_failure_goes_on_from_its_mark(store: SqlStore) -> None:
+async def test_a_job_that_goes_on_after_a_failure_goes_on_from_its_mark(store: Store) -> None:
     running = await run_marked(store, 7)
     failed = await settled(store, change.fail(running, reason=Reason.REFUSED, error="no"))
 
@@ -164,7 +164,7 @@ async def test_a_job_that_goes_on_after_a_failure_goes_on_from_its_mark(store: S
 # Telling it.
 
 
-async def test_the_mark_is_told_to_its_own_sync_and_connection_alone(store: SqlStore) -> None:
+async def test_the_mark_is_told_to_its_own_sync_and_connection_alone(store: Store) -> None:
     await succeed(store, {"at": 7}, connection_id="c1")
 
     assert await store.high_water("notes", "c1") == {"at": 7}

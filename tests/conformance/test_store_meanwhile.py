@@ -5,14 +5,14 @@ import pytest
 from headgate.model import change
 from headgate.model.job import Reason
 from headgate.model.states import JobState
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import Store
 from tests.conformance.changes import CASES, MINUTE
 from tests.stores import START, claim_ids, kinds, run_one, settled, tally
 
 
 @pytest.mark.parametrize("name", ["advance", "rest", "retry", "defer", "open_breaker", "release"])
 async def test_a_cancel_asked_meanwhile_ends_the_job_at_its_checkpoint(
-    store: SqlStore, name: str
+    store: Store, name: str
 ) -> None:
     # Given a running job that somebody asked to cancel
     running = await run_one(store)
@@ -37,7 +37,7 @@ async def test_a_cancel_asked_meanwhile_ends_the_job_at_its_checkpoint(
     ("name", "state"), [("succeed", JobState.SUCCESS), ("fail", JobState.FAILED)]
 )
 async def test_a_job_that_ends_before_its_cancel_keeps_its_own_end(
-    store: SqlStore, name: str, state: JobState
+    store: Store, name: str, state: JobState
 ) -> None:
     running = await run_one(store)
     await settled(store, change.ask_cancel(running, deadline=MINUTE))
@@ -51,7 +51,7 @@ async def test_a_job_that_ends_before_its_cancel_keeps_its_own_end(
     "name", ["advance", "rest", "skip", "retry", "defer", "open_breaker", "release"]
 )
 async def test_a_pause_asked_meanwhile_holds_the_job_at_its_checkpoint(
-    store: SqlStore, name: str
+    store: Store, name: str
 ) -> None:
     # Given a running job that an operator asked to pause
     running = await run_one(store)
@@ -72,7 +72,7 @@ async def test_a_pause_asked_meanwhile_holds_the_job_at_its_checkpoint(
     assert await claim_ids(store, 1) == []
 
 
-async def test_a_pause_taken_back_in_time_changes_nothing(store: SqlStore) -> None:
+async def test_a_pause_taken_back_in_time_changes_nothing(store: Store) -> None:
     # Given a running job that was to pause, and then was not
     running = await run_one(store)
     await settled(store, change.ask_pause(running))
@@ -86,7 +86,7 @@ async def test_a_pause_taken_back_in_time_changes_nothing(store: SqlStore) -> No
     assert await kinds(store, running.id) == ["submitted", "pause_asked", "pause_dropped", "chunk"]
 
 
-async def test_a_job_that_ends_before_its_pause_keeps_its_own_end(store: SqlStore) -> None:
+async def test_a_job_that_ends_before_its_pause_keeps_its_own_end(store: Store) -> None:
     running = await run_one(store)
     await settled(store, change.ask_pause(running))
 
@@ -95,7 +95,7 @@ async def test_a_job_that_ends_before_its_pause_keeps_its_own_end(store: SqlStor
     assert (after.state, after.pause_requested) == (JobState.SUCCESS, False)
 
 
-async def test_a_cancel_goes_before_a_pause(store: SqlStore) -> None:
+async def test_a_cancel_goes_before_a_pause(store: Store) -> None:
     running = await run_one(store)
     held = await settled(store, change.ask_pause(running))
     await settled(store, change.ask_cancel(held, deadline=MINUTE))

@@ -72,45 +72,45 @@ def counts(job: Job) -> tuple[int, int, int]:
 
 
 async def test_a_chunk_s_records_are_in_the_table_with_its_cursor(
-    store: SqlStore, database: Database, table: Places, clock: ManualClock
+    sql_store: SqlStore, database: Database, table: Places, clock: ManualClock
 ) -> None:
-    job = await run_one(store)
+    job = await run_one(sql_store)
 
-    after = await store.settle(
+    after = await sql_store.settle(
         change.advance(job, tally(cursor="p2"), {}), work(table, a="Pier", b="Park")
     )
 
     assert after is not None
     assert (after.cursor, counts(after)) == ("p2", (2, 0, 0))
-    assert await store.get(job.id) == after
+    assert await sql_store.get(job.id) == after
     assert await database.read(_names) == {"a": "Pier", "b": "Park"}
-    assert await store.records(job.sync, job.connection_id, limit=10) == []
+    assert await sql_store.records(job.sync, job.connection_id, limit=10) == []
     [batch] = table.batches
     assert (batch.user_id, batch.connection_id) == (job.user_id, job.connection_id)
     assert (batch.sync, batch.job_id, batch.at) == (job.sync, job.id, clock.now())
 
 
 async def test_what_the_table_counts_adds_to_what_headgate_s_own_table_counts(
-    store: SqlStore, table: Places
+    sql_store: SqlStore, table: Places
 ) -> None:
-    job = await run_one(store)
+    job = await run_one(sql_store)
     both = ChunkWork(
         records=[Record("kept", {})], table=table, table_records=[Record("a", {"name": "Pier"})]
     )
 
-    after = await store.settle(change.advance(job, tally(), {}), both)
+    after = await sql_store.settle(change.advance(job, tally(), {}), both)
 
     assert after is not None
     assert counts(after) == (2, 0, 0)
 
 
 async def test_a_key_that_comes_twice_reaches_the_table_once_as_it_was_last(
-    store: SqlStore, database: Database, table: Places
+    sql_store: SqlStore, database: Database, table: Places
 ) -> None:
-    job = await run_one(store)
+    job = await run_one(sql_store)
     twice = [Record("a", {"name": "old"}), Record("b", {"name": "b"}), Record("a", {"name": "new"})]
 
-    await store.settle(
+    await sql_store.settle(
         change.advance(job, tally(), {}), ChunkWork(table=table, table_records=twice)
     )
 
@@ -118,24 +118,24 @@ async def test_a_key_that_comes_twice_reaches_the_table_once_as_it_was_last(
     assert await database.read(_names) == {"a": "new", "b": "b"}
 
 
-async def test_a_table_without_records_is_not_asked(store: SqlStore, table: Places) -> None:
-    job = await run_one(store)
+async def test_a_table_without_records_is_not_asked(sql_store: SqlStore, table: Places) -> None:
+    job = await run_one(sql_store)
 
-    await store.settle(change.advance(job, tally(), {}), ChunkWork(table=table))
+    await sql_store.settle(change.advance(job, tally(), {}), ChunkWork(table=table))
 
     assert table.batches == []
 
 
 async def test_a_worker_that_lost_its_claim_writes_nothing_into_the_table(
-    store: SqlStore, database: Database, table: Places, clock: ManualClock
+    sql_store: SqlStore, database: Database, table: Places, clock: ManualClock
 ) -> None:
     # Given a job that another worker has by now
-    job = await run_one(store)
-    await store.settle(change.rescue(job, after=timedelta(0)))
-    assert (await claim_one(store)).token > job.token
+    job = await run_one(sql_store)
+    await sql_store.settle(change.rescue(job, after=timedelta(0)))
+    assert (await claim_one(sql_store)).token > job.token
 
     # When the first one comes back with its chunk
-    late = await store.settle(change.advance(job, tally(), {}), work(table, a="Pier"))
+    late = await sql_store.settle(change.advance(job, tally(), {}), work(table, a="Pier"))
 
     # Then neither the cursor nor the table has anything of it
     assert late is None
@@ -151,25 +151,30 @@ class Broken(Places):
 
 
 async def test_a_table_that_fails_leaves_neither_rows_nor_a_cursor(
-    store: SqlStore, database: Database, table: Places
+    sql_store: SqlStore, database: Database, table: Places
 ) -> None:
-    job = await run_one(store)
+    job = await run_one(sql_store)
 
     with pytest.raises(ValueError, match="broken"):
-        await store.settle(change.advance(job, tally(cursor="p2"), {}), work(Broken(), a="Pier"))
+        await sql_store.settle(
+            change.advance(job, tally(cursor="p2"), {}), work(Broken(), a="Pier")
+        )
 
     assert await database.read(_names) == {}
-    assert (await store.get(job.id)).cursor == job.cursor
+    assert (await sql_store.get(job.id)).cursor == job.cursor
 
 
 async def test_others_who_settle_at_the_same_moment_are_not_held_up_by_it(
-    store: SqlStore, database: Database, table: Places
+    sql_store: SqlStore, database: Database, table: Places
 ) -> None:
-    mine, other = await run_one(store), await run_one(store, user_id="bob", connection_id="bob-1")
+    mine, other = (
+        await run_one(sql_store),
+        await run_one(sql_store, user_id="bob", connection_id="bob-1"),
+    )
 
     failed, after = await asyncio.gather(
-        store.settle(change.advance(mine, tally(), {}), work(Broken(), a="Pier")),
-        store.settle(change.advance(other, tally(cursor="p2"), {}), work(table, b="Park")),
+        sql_store.settle(change.advance(mine, tally(), {}), work(Broken(), a="Pier")),
+        sql_store.settle(change.advance(other, tally(cursor="p2"), {}), work(table, b="Park")),
         return_exceptions=True,
     )
 

@@ -11,12 +11,11 @@ from headgate.base.errors import NotFound
 from headgate.model import change
 from headgate.model.job import Job, Mode
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import JobFilter, LastEvent
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import JobFilter, LastEvent, Store
 from tests.stores import ids, in_state, run_one, settled, submit_one, tally
 
 
-async def test_a_job_is_found_by_its_id_and_by_its_user(store: SqlStore) -> None:
+async def test_a_job_is_found_by_its_id_and_by_its_user(store: Store) -> None:
     job = await submit_one(store, user_id="user_1")
 
     assert await store.get(job.id) == job
@@ -24,7 +23,7 @@ async def test_a_job_is_found_by_its_id_and_by_its_user(store: SqlStore) -> None
 
 
 @pytest.mark.security(3)
-async def test_another_users_job_is_as_unknown_as_one_that_is_not_there(store: SqlStore) -> None:
+async def test_another_users_job_is_as_unknown_as_one_that_is_not_there(store: Store) -> None:
     # Given a job of one user
     job = await submit_one(store, user_id="user_1")
 
@@ -38,7 +37,7 @@ async def test_another_users_job_is_as_unknown_as_one_that_is_not_there(store: S
     assert str(of_another.value).replace(job.id, "job_never") == str(never.value)
 
 
-async def submit_four(store: SqlStore) -> list[Job]:
+async def submit_four(store: Store) -> list[Job]:
     return [
         await submit_one(store, user_id="u1", sync="notes", connection_id="c1"),
         await submit_one(store, user_id="u1", sync="other", connection_id="c1"),
@@ -63,7 +62,7 @@ async def submit_four(store: SqlStore) -> list[Job]:
     ids=str,
 )
 async def test_jobs_are_listed_newest_first_by_what_is_wanted(
-    store: SqlStore, wanted: dict[str, Any], found: list[int]
+    store: Store, wanted: dict[str, Any], found: list[int]
 ) -> None:
     jobs = await submit_four(store)
 
@@ -72,7 +71,7 @@ async def test_jobs_are_listed_newest_first_by_what_is_wanted(
     assert list(listed) == [jobs[place] for place in found]
 
 
-async def test_jobs_are_listed_by_several_states(store: SqlStore) -> None:
+async def test_jobs_are_listed_by_several_states(store: Store) -> None:
     # Given a job in every state, none in the way of another
     jobs = [await in_state(store, state) for state in JobState if state is not JobState.PENDING]
     jobs.append(await in_state(store, JobState.PENDING))
@@ -87,7 +86,7 @@ async def test_jobs_are_listed_by_several_states(store: SqlStore) -> None:
     assert len(listed) == 2
 
 
-async def test_a_list_is_paged_by_the_last_id_seen(store: SqlStore) -> None:
+async def test_a_list_is_paged_by_the_last_id_seen(store: Store) -> None:
     # Given five jobs of a user, among others'
     mine = []
     for _ in range(5):
@@ -107,7 +106,7 @@ async def test_a_list_is_paged_by_the_last_id_seen(store: SqlStore) -> None:
     assert list(after) == []
 
 
-async def test_events_come_in_order_and_page_by_page(store: SqlStore) -> None:
+async def test_events_come_in_order_and_page_by_page(store: Store) -> None:
     # Given two jobs whose chunks were told in turns
     one, two = await run_one(store), await run_one(store)
     for number in range(4):
@@ -130,11 +129,11 @@ async def test_events_come_in_order_and_page_by_page(store: SqlStore) -> None:
     assert {event.job_id for event in told} == {one.id}
 
 
-async def test_a_job_that_is_not_there_has_no_events(store: SqlStore) -> None:
+async def test_a_job_that_is_not_there_has_no_events(store: Store) -> None:
     assert list(await store.events("job_never", after=0, limit=10)) == []
 
 
-async def test_it_is_told_how_far_jobs_are(store: SqlStore) -> None:
+async def test_it_is_told_how_far_jobs_are(store: Store) -> None:
     # Given a job that has ended, one with a chunk done, and one that has just been submitted
     ended, busy = await in_state(store, JobState.SUCCESS), await run_one(store)
     busy = await settled(store, change.advance(busy, tally(), {}))
@@ -157,7 +156,7 @@ async def test_it_is_told_how_far_jobs_are(store: SqlStore) -> None:
 
 
 async def test_a_job_whose_events_were_pruned_is_still_there(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     job = await submit_one(store)
     clock.advance(3600)
@@ -173,7 +172,7 @@ MODES = (None, Mode.HISTORY, Mode.LIMIT)
 STATES = ((), (JobState.FAILED,), (JobState.SUCCESS, JobState.PENDING), JOB.active)
 
 
-async def all_sorts_of_jobs(store: SqlStore) -> list[Job]:
+async def all_sorts_of_jobs(store: Store) -> list[Job]:
     """Jobs in many states, of two users, connections, syncs and modes, the newest first."""
     ended = (JobState.SUCCESS, JobState.FAILED, JobState.CANCELLED, JobState.SUCCESS)
     places = product(("notes", "other"), ("c0", "c1"), ("ada", "bob"))
@@ -190,7 +189,7 @@ async def all_sorts_of_jobs(store: SqlStore) -> list[Job]:
     return jobs[::-1]
 
 
-async def test_every_list_is_what_its_filter_says(store: SqlStore) -> None:
+async def test_every_list_is_what_its_filter_says(store: Store) -> None:
     # Given all sorts of jobs
     jobs = await all_sorts_of_jobs(store)
 

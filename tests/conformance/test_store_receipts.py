@@ -13,7 +13,7 @@ from headgate.model.job import Job, Lane, Reason
 from headgate.model.lease import NOW
 from headgate.model.record import Receipt, Record
 from headgate.model.states import ReceiptState
-from headgate.ports.store import ChunkWork
+from headgate.ports.store import ChunkWork, Store
 from headgate.store.sql.statements import ROWS_MAX
 from headgate.store.sql.store import SqlStore
 from tests.stores import (
@@ -32,16 +32,14 @@ NAME = "notes"
 CLAIMED, TAKEN, REFUSED = ReceiptState.CLAIMED, ReceiptState.TAKEN, ReceiptState.REFUSED
 
 
-async def two_jobs(store: SqlStore, **fields: object) -> tuple[Job, Job]:
+async def two_jobs(store: Store, **fields: object) -> tuple[Job, Job]:
     """A backfill and a live job of one connection, both running."""
     both = {"connection_id": "conn_1", **fields}
     slow = await run_one(store, sync="notes", lane=Lane.COLD, **both)
     return slow, await run_one(store, sync="other", lane=Lane.HOT, **both)
 
 
-async def deliver(
-    store: SqlStore, job: Job, keys: Sequence[str], refused: Sequence[str] = ()
-) -> Job:
+async def deliver(store: Store, job: Job, keys: Sequence[str], refused: Sequence[str] = ()) -> Job:
     """Settle a chunk whose records went to the destination."""
     receipts = [Receipt(key, TAKEN) for key in keys] + [Receipt(key, REFUSED) for key in refused]
     work = ChunkWork(stored_as=NAME, receipts=receipts)
@@ -50,7 +48,7 @@ async def deliver(
     return after
 
 
-async def test_a_claim_keeps_another_job_away_until_it_is_settled(store: SqlStore) -> None:
+async def test_a_claim_keeps_another_job_away_until_it_is_settled(store: Store) -> None:
     slow, live = await two_jobs(store)
 
     # Given records that one job is about to send
@@ -66,7 +64,7 @@ async def test_a_claim_keeps_another_job_away_until_it_is_settled(store: SqlStor
     assert await store.claim_records(live, NAME, ["b", "c"]) == {"b": TAKEN}
 
 
-async def test_a_job_may_claim_its_own_records_again(store: SqlStore) -> None:
+async def test_a_job_may_claim_its_own_records_again(store: Store) -> None:
     slow, _ = await two_jobs(store)
     await store.claim_records(slow, NAME, ["a"])
 
@@ -87,7 +85,7 @@ async def test_a_job_may_claim_its_own_records_again(store: SqlStore) -> None:
     ids=["advance", "rest", "retry", "defer", "fail", "succeed"],
 )
 async def test_a_claim_is_void_once_its_job_has_left_the_chunk(
-    store: SqlStore, leave: Callable[[Job], JobChange]
+    store: Store, leave: Callable[[Job], JobChange]
 ) -> None:
     # Given a claim whose job ended its chunk without delivering the record
     slow, live = await two_jobs(store)
@@ -100,7 +98,7 @@ async def test_a_claim_is_void_once_its_job_has_left_the_chunk(
 
 
 async def test_a_claim_of_a_lost_worker_is_void_and_the_worker_gets_no_other(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a worker that stalled past its lease, and another that has its job now
     slow, live = await two_jobs(store)
@@ -117,7 +115,7 @@ async def test_a_claim_of_a_lost_worker_is_void_and_the_worker_gets_no_other(
     assert await store.receipts(live, NAME, ["a", "b"]) == {"a": CLAIMED}
 
 
-async def test_a_job_that_is_being_cancelled_still_has_its_claims(store: SqlStore) -> None:
+async def test_a_job_that_is_being_cancelled_still_has_its_claims(store: Store) -> None:
     slow, live = await two_jobs(store)
     await store.claim_records(slow, NAME, ["a"])
     await settled(store, change.ask_cancel(slow, deadline=LEASE))
@@ -125,7 +123,7 @@ async def test_a_job_that_is_being_cancelled_still_has_its_claims(store: SqlStor
     assert await store.claim_records(live, NAME, ["a"]) == {"a": CLAIMED}
 
 
-async def test_what_was_refused_is_known_and_may_be_sent_again(store: SqlStore) -> None:
+async def test_what_was_refused_is_known_and_may_be_sent_again(store: Store) -> None:
     slow, live = await two_jobs(store)
     await store.claim_records(slow, NAME, ["a", "b"])
     await deliver(store, slow, ["a"], refused=["b"])
@@ -136,7 +134,7 @@ async def test_what_was_refused_is_known_and_may_be_sent_again(store: SqlStore) 
     assert await store.receipts(live, NAME, ["a", "b"]) == {"a": TAKEN, "b": TAKEN}
 
 
-async def test_receipts_are_those_of_one_name_and_one_pair_of_accounts(store: SqlStore) -> None:
+async def test_receipts_are_those_of_one_name_and_one_pair_of_accounts(store: Store) -> None:
     slow, live = await two_jobs(store)
     await store.claim_records(slow, NAME, ["a"])
     await deliver(store, slow, ["a"])
@@ -149,7 +147,7 @@ async def test_receipts_are_those_of_one_name_and_one_pair_of_accounts(store: Sq
     assert await store.receipts(live, NAME, ["a"]) == {"a": TAKEN}
 
 
-async def test_a_chunk_that_loses_its_claim_leaves_no_receipt(store: SqlStore) -> None:
+async def test_a_chunk_that_loses_its_claim_leaves_no_receipt(store: Store) -> None:
     slow, _ = await two_jobs(store)
     await store.claim_records(slow, NAME, ["a"])
     await settled(store, change.advance(slow, tally(), {}))
@@ -161,7 +159,7 @@ async def test_a_chunk_that_loses_its_claim_leaves_no_receipt(store: SqlStore) -
     assert await everything(store) == before
 
 
-async def test_records_are_stored_under_the_shared_name(store: SqlStore) -> None:
+async def test_records_are_stored_under_the_shared_name(store: Store) -> None:
     slow, live = await two_jobs(store)
     records = [Record("a", {"is": "old"})]
     await store.settle(change.advance(slow, tally(), {}), ChunkWork(records=records))
@@ -176,7 +174,7 @@ async def test_records_are_stored_under_the_shared_name(store: SqlStore) -> None
     assert await store.records("other", "conn_1", limit=10) == []
 
 
-async def test_more_records_than_one_statement_takes_are_claimed(store: SqlStore) -> None:
+async def test_more_records_than_one_statement_takes_are_claimed(store: Store) -> None:
     slow, live = await two_jobs(store)
     keys = [f"key_{number:05d}" for number in range(2 * ROWS_MAX + 1)]
 
@@ -186,7 +184,7 @@ async def test_more_records_than_one_statement_takes_are_claimed(store: SqlStore
     assert set((await store.receipts(live, NAME, keys)).values()) == {TAKEN}
 
 
-async def test_no_records_need_no_claim(store: SqlStore) -> None:
+async def test_no_records_need_no_claim(store: Store) -> None:
     slow, _ = await two_jobs(store)
 
     assert await store.claim_records(slow, NAME, []) == {}
@@ -194,21 +192,21 @@ async def test_no_records_need_no_claim(store: SqlStore) -> None:
 
 
 async def test_of_many_jobs_at_once_each_record_has_one_owner(
-    store: SqlStore, make_database: MakeDatabase
+    sql_store: SqlStore, make_database: MakeDatabase
 ) -> None:
     """Each job runs in a process of its own, and wants records that others want too."""
     # Given eight jobs of one user's connection, in two processes
     second = make_database()
     await second.open()
     try:
-        stores = [store, SqlStore(second, SYNCS)]
+        stores = [sql_store, SqlStore(second, SYNCS)]
         for number in range(8):
-            await store.submit(
+            await sql_store.submit(
                 msgspec.structs.replace(
                     new_job(connection_id=f"conn_{number}"), destination_connection_id="strava"
                 )
             )
-        jobs = (await store.claim(Lane.COLD, worker="w", limit=8, lease=LEASE)).jobs
+        jobs = (await sql_store.claim(Lane.COLD, worker="w", limit=8, lease=LEASE)).jobs
         assert len(jobs) == 8
         # As if all were syncs of one connection, which may have one active job for each sync
         jobs = [msgspec.structs.replace(job, connection_id="conn_1") for job in jobs]

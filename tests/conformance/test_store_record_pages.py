@@ -9,16 +9,16 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.record import Record, RecordRow
-from headgate.ports.store import ChunkWork, RecordFilter, RecordPosition
+from headgate.ports.store import ChunkWork, RecordFilter, RecordPosition, Store
+from headgate.store.dynamodb import records
 from headgate.store.sql import record_pages
-from headgate.store.sql.store import SqlStore
 from tests.stores import START, run_one, tally
 
 SYNC = "notes"
 
 
 async def put(
-    store: SqlStore,
+    store: Store,
     connection_id: str,
     *keys: str,
     user_id: str = "ada",
@@ -31,7 +31,7 @@ async def put(
 
 
 async def walk(
-    store: SqlStore, which: RecordFilter, *, limit: int = 2
+    store: Store, which: RecordFilter, *, limit: int = 2
 ) -> tuple[list[tuple[str, str]], int]:
     """Every record page by page, as connection and key, and how many pages there were."""
     seen: list[tuple[str, str]] = []
@@ -50,7 +50,7 @@ def places(rows: Sequence[RecordRow]) -> list[tuple[str, str]]:
     return [(row.connection_id, row.key) for row in rows]
 
 
-async def test_records_are_listed_in_the_order_of_connections_and_keys(store: SqlStore) -> None:
+async def test_records_are_listed_in_the_order_of_connections_and_keys(store: Store) -> None:
     await put(store, "c2", "b", "a")
     await put(store, "c1", "z", "y", "x")
     await put(store, "c3", "k", user_id="bob")
@@ -67,7 +67,7 @@ async def test_records_are_listed_in_the_order_of_connections_and_keys(store: Sq
 
 
 async def test_a_record_is_told_with_whose_it_is_and_its_times(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     await put(store, "c1", "a")
     [row] = (await store.find_records(RecordFilter(sync=SYNC), limit=2)).rows
@@ -83,7 +83,7 @@ async def test_a_record_is_told_with_whose_it_is_and_its_times(
 
 
 @pytest.mark.security(2)
-async def test_nobody_sees_the_records_of_another(store: SqlStore) -> None:
+async def test_nobody_sees_the_records_of_another(store: Store) -> None:
     await put(store, "c1", "a")
     await put(store, "c2", "a", user_id="bob")
 
@@ -98,7 +98,7 @@ async def test_nobody_sees_the_records_of_another(store: SqlStore) -> None:
     assert await store.records_under_key(foreign, "a", limit=10) == []
 
 
-async def test_records_belong_to_whom_the_first_of_them_was_stored_for(store: SqlStore) -> None:
+async def test_records_belong_to_whom_the_first_of_them_was_stored_for(store: Store) -> None:
     # Given a name that two users have for a source without accounts
     await put(store, "shared", "a")
     await put(store, "shared", "b", user_id="bob")
@@ -112,7 +112,7 @@ async def test_records_belong_to_whom_the_first_of_them_was_stored_for(store: Sq
 
 
 async def test_records_are_found_under_the_name_that_they_are_stored_under(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     await put(store, "c1", "a", stored_as="history")
 
@@ -122,7 +122,7 @@ async def test_records_are_found_under_the_name_that_they_are_stored_under(
 
 @pytest.mark.parametrize("user_id", [None, "ada"])
 async def test_filters_are_exact_at_their_edges(
-    store: SqlStore, clock: ManualClock, user_id: str | None
+    store: Store, clock: ManualClock, user_id: str | None
 ) -> None:
     for key in ("2026-01", "2026-02", "2027_1", "2027%1"):
         await put(store, "c1", key)
@@ -143,10 +143,11 @@ async def test_filters_are_exact_at_their_edges(
 
 
 async def test_a_page_looks_at_a_bounded_number_of_rows_and_goes_on_after_them(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given few records that match among many that do not
-    monkeypatch.setattr(record_pages, "SCAN_MAX", 4)
+    for module in (record_pages, records):
+        monkeypatch.setattr(module, "SCAN_MAX", 4)
     await put(store, "c1", *(f"k{number:02}" for number in range(20)), "z1")
     await put(store, "c2", "z2", "z3")
     every = [("c1", "z1"), ("c2", "z2"), ("c2", "z3")]
@@ -162,9 +163,10 @@ async def test_a_page_looks_at_a_bounded_number_of_rows_and_goes_on_after_them(
 
 
 async def test_a_page_reads_a_bounded_number_of_connections(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_pages, "CONNECTIONS_MAX", 2)
+    for module in (record_pages, records):
+        monkeypatch.setattr(module, "CONNECTIONS_MAX", 2)
     for number in range(5):
         await put(store, f"c{number}", "a")
 
@@ -173,7 +175,7 @@ async def test_a_page_reads_a_bounded_number_of_connections(
     assert seen == [(f"c{number}", "a") for number in range(5)] and pages == 3
 
 
-async def test_pages_stay_in_step_when_records_come_and_go_meanwhile(store: SqlStore) -> None:
+async def test_pages_stay_in_step_when_records_come_and_go_meanwhile(store: Store) -> None:
     await put(store, "c1", "b", "d", "f")
     first = await store.find_records(RecordFilter(sync=SYNC), limit=2)
 
@@ -187,7 +189,7 @@ async def test_pages_stay_in_step_when_records_come_and_go_meanwhile(store: SqlS
 
 
 async def test_a_record_is_found_by_its_key_in_every_connection_that_has_it(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     await put(store, "c2", "a", "b")
     await put(store, "c1", "a")

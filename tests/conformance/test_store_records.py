@@ -12,19 +12,18 @@ from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import DayStatus
-from headgate.ports.store import ChunkWork
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import ChunkWork, Store
 from tests.stores import START, claim_one, everything, new_job, run_one, submit_all, tally
 
 DAY = date(2025, 12, 31)
 
 
-async def store_chunk(store: SqlStore, job: Job, records: Sequence[Record]) -> Job:
+async def store_chunk(store: Store, job: Job, records: Sequence[Record]) -> Job:
     """Settle a chunk with these records; the counts begin anew."""
     return await _settle(store, job, ChunkWork(records=records))
 
 
-async def _settle(store: SqlStore, job: Job, work: ChunkWork) -> Job:
+async def _settle(store: Store, job: Job, work: ChunkWork) -> Job:
     after = await store.settle(change.advance(job, tally(), {}), work)
     assert after is not None
     return after
@@ -34,16 +33,14 @@ def counts(job: Job) -> tuple[int, int, int]:
     return job.summary.inserted, job.summary.updated, job.summary.unchanged
 
 
-async def held(store: SqlStore, job: Job) -> list[Record]:
+async def held(store: Store, job: Job) -> list[Record]:
     return list(await store.records(job.sync, job.connection_id, limit=10_000))
 
 
 # ---- records -----------------------------------------------------------------------------------
 
 
-async def test_records_are_counted_by_what_became_of_them(
-    store: SqlStore, clock: ManualClock
-) -> None:
+async def test_records_are_counted_by_what_became_of_them(store: Store, clock: ManualClock) -> None:
     # Given three records
     job = await run_one(store)
     job = await store_chunk(store, job, [Record(key, {"is": "old"}) for key in "abc"])
@@ -65,7 +62,7 @@ async def test_records_are_counted_by_what_became_of_them(
     ]
 
 
-async def test_counts_add_up_over_the_chunks_of_a_job(store: SqlStore) -> None:
+async def test_counts_add_up_over_the_chunks_of_a_job(store: Store) -> None:
     # Given a job that has stored a chunk
     job = await run_one(store)
     job = await store_chunk(store, job, [Record("a", {})])
@@ -79,7 +76,7 @@ async def test_counts_add_up_over_the_chunks_of_a_job(store: SqlStore) -> None:
     assert counts(after) == (2, 0, 0)
 
 
-async def test_an_unchanged_record_is_not_rewritten(store: SqlStore, clock: ManualClock) -> None:
+async def test_an_unchanged_record_is_not_rewritten(store: Store, clock: ManualClock) -> None:
     # Given a record
     job = await run_one(store)
     job = await store_chunk(store, job, [Record("a", {"x": 1, "y": 2})])
@@ -94,7 +91,7 @@ async def test_an_unchanged_record_is_not_rewritten(store: SqlStore, clock: Manu
 
 
 async def test_a_changed_record_keeps_when_it_was_first_seen(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     job = await run_one(store)
     job = await store_chunk(store, job, [Record("a", {"x": 1})])
@@ -106,7 +103,7 @@ async def test_a_changed_record_keeps_when_it_was_first_seen(
     assert (created_at, updated_at) == (START, START + timedelta(seconds=10))
 
 
-async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: SqlStore) -> None:
+async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: Store) -> None:
     job = await run_one(store)
 
     twice = [Record("a", {"is": "first"}), Record("b", {}), Record("a", {"is": "last"})]
@@ -116,7 +113,7 @@ async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: SqlS
     assert await held(store, job) == [Record("a", {"is": "last"}), Record("b", {})]
 
 
-async def test_a_chunk_of_many_records_is_stored_whole(store: SqlStore) -> None:
+async def test_a_chunk_of_many_records_is_stored_whole(store: Store) -> None:
     # Given more records than one statement takes
     job = await run_one(store)
     many = [Record(f"record_{number:05d}", {"number": number}) for number in range(2500)]
@@ -132,7 +129,7 @@ async def test_a_chunk_of_many_records_is_stored_whole(store: SqlStore) -> None:
     assert await held(store, job) == changed
 
 
-async def test_hashes_tell_what_is_stored_and_how(store: SqlStore) -> None:
+async def test_hashes_tell_what_is_stored_and_how(store: Store) -> None:
     # Given two records, one of which has changed since
     job = await run_one(store)
     old = [Record("a", {"x": 1, "y": [2.5]}), Record("b", {"is": "old"})]
@@ -147,7 +144,7 @@ async def test_hashes_tell_what_is_stored_and_how(store: SqlStore) -> None:
     assert await store.record_hashes(job.sync, job.connection_id, []) == {}
 
 
-async def test_records_that_are_gone_are_deleted_with_the_chunk(store: SqlStore) -> None:
+async def test_records_that_are_gone_are_deleted_with_the_chunk(store: Store) -> None:
     # Given more records of a connection than one statement names, and one of another connection
     job = await run_one(store)
     many = [Record(f"record_{number:05d}", {"number": number}) for number in range(2500)]
@@ -171,7 +168,7 @@ async def test_records_that_are_gone_are_deleted_with_the_chunk(store: SqlStore)
     assert counts(job) == (0, 1, 0)
 
 
-async def test_hashes_are_those_of_one_sync_and_connection(store: SqlStore) -> None:
+async def test_hashes_are_those_of_one_sync_and_connection(store: Store) -> None:
     for number, (sync, connection) in enumerate(
         [("notes", "c1"), ("notes", "c2"), ("other", "c1")]
     ):
@@ -183,7 +180,7 @@ async def test_hashes_are_those_of_one_sync_and_connection(store: SqlStore) -> N
 
 
 @pytest.mark.parametrize("count", [999, 1000, 1001, 10_000])
-async def test_hashes_are_told_of_any_number_of_records(store: SqlStore, count: int) -> None:
+async def test_hashes_are_told_of_any_number_of_records(store: Store, count: int) -> None:
     # Given so many records
     job = await run_one(store)
     many = [Record(f"record_{number:05d}", {"number": number}) for number in range(count)]
@@ -197,7 +194,7 @@ async def test_hashes_are_told_of_any_number_of_records(store: SqlStore, count: 
     assert told == {record.key: content_hash(record.data) for record in many}
 
 
-async def test_records_of_another_connection_are_others(store: SqlStore) -> None:
+async def test_records_of_another_connection_are_others(store: Store) -> None:
     # Given a record of one connection
     first = await run_one(store, connection_id="c1")
     await store_chunk(store, first, [Record("a", {"of": 1})])
@@ -214,7 +211,7 @@ async def test_records_of_another_connection_are_others(store: SqlStore) -> None
         assert await held(store, job) == [Record("a", {"of": number})]
 
 
-async def test_a_record_reads_back_as_it_was_given(store: SqlStore) -> None:
+async def test_a_record_reads_back_as_it_was_given(store: Store) -> None:
     data: JsonObject = {
         "text": "ü \U0001f600 \u2028 'quoted' \"twice\" \\ % :name",
         "numbers": [0, -1, 2**53, 1.5, 1e-9],
@@ -230,7 +227,7 @@ async def test_a_record_reads_back_as_it_was_given(store: SqlStore) -> None:
     assert await held(store, job) == [Record("key with 'quotes', % and ü", data)]
 
 
-async def test_records_are_paged_in_the_order_of_their_keys(store: SqlStore) -> None:
+async def test_records_are_paged_in_the_order_of_their_keys(store: Store) -> None:
     job = await run_one(store)
     await store_chunk(store, job, [Record(key, {}) for key in "dbeac"])
 
@@ -244,7 +241,7 @@ async def test_records_are_paged_in_the_order_of_their_keys(store: SqlStore) -> 
 # ---- coverage ----------------------------------------------------------------------------------
 
 
-async def cover(store: SqlStore, job: Job, *days: Coverage) -> Job:
+async def cover(store: Store, job: Job, *days: Coverage) -> Job:
     for day in days:
         after = await store.settle(change.advance(job, tally(), {}), ChunkWork(coverage=day))
         assert after is not None
@@ -257,13 +254,13 @@ EMPTY = Coverage(day=DAY, status=DayStatus.EMPTY)
 FAILED = Coverage(day=DAY, status=DayStatus.FAILED, error="bad day")
 
 
-async def day_of(store: SqlStore, job: Job) -> CoverageRow:
+async def day_of(store: Store, job: Job) -> CoverageRow:
     [row] = await store.coverage(job.sync, job.connection_id, DAY, DAY)
     return row
 
 
 @pytest.mark.parametrize("known", [CLAIMED, EMPTY, FAILED], ids=lambda day: day.status.value)
-async def test_a_day_reads_back_as_it_was_noted(store: SqlStore, known: Coverage) -> None:
+async def test_a_day_reads_back_as_it_was_noted(store: Store, known: Coverage) -> None:
     job = await run_one(store)
 
     await cover(store, job, known)
@@ -293,7 +290,7 @@ async def test_a_day_reads_back_as_it_was_noted(store: SqlStore, known: Coverage
     ids=lambda day: day.status.value,
 )
 async def test_a_day_read_again_is_noted_anew(
-    store: SqlStore, clock: ManualClock, before: Coverage, after: Coverage
+    store: Store, clock: ManualClock, before: Coverage, after: Coverage
 ) -> None:
     job = await cover(store, await run_one(store), before)
 
@@ -306,7 +303,7 @@ async def test_a_day_read_again_is_noted_anew(
 
 
 async def test_a_day_once_held_is_not_unmade_by_a_failed_read(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a day that is held
     job = await cover(store, await run_one(store), CLAIMED)
@@ -320,7 +317,7 @@ async def test_a_day_once_held_is_not_unmade_by_a_failed_read(
     assert await day_of(store, job) == before
 
 
-async def test_coverage_is_told_for_the_days_asked_in_order(store: SqlStore) -> None:
+async def test_coverage_is_told_for_the_days_asked_in_order(store: Store) -> None:
     # Given five days, noted newest first, one of them by another connection
     job = await run_one(store)
     days = [date(2025, 3, number) for number in (5, 4, 3, 2, 1)]
@@ -334,7 +331,7 @@ async def test_coverage_is_told_for_the_days_asked_in_order(store: SqlStore) -> 
     assert [row.day for row in rows] == [date(2025, 3, 2), date(2025, 3, 3), date(2025, 3, 4)]
 
 
-async def test_a_chunk_without_coverage_notes_no_day(store: SqlStore) -> None:
+async def test_a_chunk_without_coverage_notes_no_day(store: Store) -> None:
     job = await run_one(store)
 
     await store_chunk(store, job, [Record("a", {})])
@@ -342,7 +339,7 @@ async def test_a_chunk_without_coverage_notes_no_day(store: SqlStore) -> None:
     assert (await everything(store))["coverage"] == []
 
 
-async def test_records_are_found_and_forgotten_by_their_keys(store: SqlStore) -> None:
+async def test_records_are_found_and_forgotten_by_their_keys(store: Store) -> None:
     job = await run_one(store)
     await store_chunk(store, job, [Record("a", {"n": 1}), Record("b", {"n": 2})])
 
@@ -354,7 +351,7 @@ async def test_records_are_found_and_forgotten_by_their_keys(store: SqlStore) ->
     assert await held(store, job) == [Record("b", {"n": 2})]
 
 
-async def test_days_that_went_to_another_account_are_not_brought(store: SqlStore) -> None:
+async def test_days_that_went_to_another_account_are_not_brought(store: Store) -> None:
     # Given a day that was read for a destination's account
     day = date(2026, 1, 2)
     wanted = msgspec.structs.replace(

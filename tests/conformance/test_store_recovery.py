@@ -9,7 +9,7 @@ from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.lease import Claim
 from headgate.model.states import JobState
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import Store
 from tests.stores import (
     LEASE,
     START,
@@ -37,7 +37,7 @@ def after(seconds: float) -> timedelta:
 
 
 async def test_one_heartbeat_answers_for_each_job_by_its_own_state(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a job that runs, one that is being cancelled, one that ended, one under a newer claim
     runs = await run_one(store)
@@ -63,7 +63,7 @@ async def test_one_heartbeat_answers_for_each_job_by_its_own_state(
 
 
 async def test_a_cancelling_job_is_expired_when_its_deadline_is_over(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a job that is being cancelled, and a worker that beats on but does not let go
     cancelling = await in_state(store, JobState.CANCELLING)
@@ -79,7 +79,7 @@ async def test_a_cancelling_job_is_expired_when_its_deadline_is_over(
 
 
 async def test_a_cancelling_job_whose_worker_is_lost_is_found_once(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     cancelling = await in_state(store, JobState.CANCELLING)
 
@@ -89,7 +89,7 @@ async def test_a_cancelling_job_whose_worker_is_lost_is_found_once(
 
 
 async def test_lost_and_late_together_are_at_most_as_many_as_wanted(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given two jobs that are cancelled too slowly by workers that beat on, and two lost ones
     for _ in range(2):
@@ -111,7 +111,7 @@ async def test_lost_and_late_together_are_at_most_as_many_as_wanted(
     [state for state in JobState if state not in (JobState.RUNNING, JobState.CANCELLING)],
 )
 async def test_a_job_that_nobody_holds_does_not_expire(
-    store: SqlStore, clock: ManualClock, state: JobState
+    store: Store, clock: ManualClock, state: JobState
 ) -> None:
     await in_state(store, state)
 
@@ -121,9 +121,7 @@ async def test_a_job_that_nobody_holds_does_not_expire(
 
 
 @pytest.mark.fault(3)
-async def test_a_rescued_job_counts_a_crash_and_no_error(
-    store: SqlStore, clock: ManualClock
-) -> None:
+async def test_a_rescued_job_counts_a_crash_and_no_error(store: Store, clock: ManualClock) -> None:
     running = await run_one(store)
     clock.advance(61)
     [lost] = await store.list_expired(limit=10)
@@ -139,7 +137,7 @@ async def test_a_rescued_job_counts_a_crash_and_no_error(
 
 
 async def test_a_shut_provider_is_probed_by_one_job_when_its_cool_down_is_over(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given three jobs of one provider that the breaker paused, cooling down one after another
     second = await shut_one(store, source="roam", cooldown_s=200)
@@ -156,9 +154,7 @@ async def test_a_shut_provider_is_probed_by_one_job_when_its_cool_down_is_over(
     assert second.id != first.id
 
 
-async def test_each_shut_provider_gets_a_probe_of_its_own(
-    store: SqlStore, clock: ManualClock
-) -> None:
+async def test_each_shut_provider_gets_a_probe_of_its_own(store: Store, clock: ManualClock) -> None:
     jobs = [await shut_one(store, source=source) for source in ("a", "a", "b", "c")]
 
     clock.advance(3600)
@@ -167,7 +163,7 @@ async def test_each_shut_provider_gets_a_probe_of_its_own(
 
 
 async def test_there_is_no_second_probe_while_one_is_under_way(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a provider with two shut jobs, of which one was sent to probe
     await shut_one(store, source="roam")
@@ -190,7 +186,7 @@ async def test_there_is_no_second_probe_while_one_is_under_way(
 
 @pytest.mark.parametrize("end", ["open_breaker", "fail", "cancel", "pause"])
 async def test_a_probe_that_ended_without_an_answer_makes_room_for_the_next(
-    store: SqlStore, clock: ManualClock, end: str
+    store: Store, clock: ManualClock, end: str
 ) -> None:
     # Given a provider with two shut jobs, of which one was sent to probe
     await shut_one(store, source="roam")
@@ -214,7 +210,7 @@ async def test_a_probe_that_ended_without_an_answer_makes_room_for_the_next(
     assert ids(await store.list_thawable(limit=10)) == [other.id]
 
 
-async def test_an_operators_pause_never_thaws(store: SqlStore, clock: ManualClock) -> None:
+async def test_an_operators_pause_never_thaws(store: Store, clock: ManualClock) -> None:
     # Given a cool-down that an operator took over, and a job paused while it was in line
     await settled(store, change.keep_paused(await shut_one(store)))
     await settled(store, change.pause(await submit_one(store)))
@@ -229,7 +225,7 @@ async def test_an_operators_pause_never_thaws(store: SqlStore, clock: ManualCloc
 
 
 async def test_a_provider_that_answers_lets_its_jobs_go_one_after_another(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given three shut jobs of a provider, and one of another
     jobs = [await shut_one(store, source="roam", cooldown_s=100 * number) for number in (2, 1, 3)]
@@ -253,7 +249,7 @@ async def test_a_provider_that_answers_lets_its_jobs_go_one_after_another(
     assert ids(await store.list_thawable(limit=10)) == [jobs[1].id, jobs[0].id]
 
 
-async def test_a_provider_fails_others_if_it_has_paused_another_users_job(store: SqlStore) -> None:
+async def test_a_provider_fails_others_if_it_has_paused_another_users_job(store: Store) -> None:
     mine = await shut_one(store, source="roam")
 
     async def fails_others(pauses_below: int = 10) -> bool:
@@ -271,7 +267,7 @@ async def test_a_provider_fails_others_if_it_has_paused_another_users_job(store:
     assert not await fails_others(pauses_below=1)
 
 
-async def test_a_release_lets_go_at_most_its_limit(store: SqlStore) -> None:
+async def test_a_release_lets_go_at_most_its_limit(store: Store) -> None:
     jobs = [await shut_one(store, cooldown_s=number) for number in (100, 200, 300)]
 
     assert await store.release_provider("roam", stagger=after(5), limit=2) == 2
@@ -281,7 +277,7 @@ async def test_a_release_lets_go_at_most_its_limit(store: SqlStore) -> None:
 
 
 async def test_recovering_jobs_thaw_at_most_as_many_as_wanted(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     for _ in range(5):
         await shut_one(store)
@@ -291,7 +287,7 @@ async def test_recovering_jobs_thaw_at_most_as_many_as_wanted(
     assert len(await store.list_thawable(limit=3)) == 3
 
 
-async def test_probes_are_at_most_as_many_as_wanted(store: SqlStore, clock: ManualClock) -> None:
+async def test_probes_are_at_most_as_many_as_wanted(store: Store, clock: ManualClock) -> None:
     for source in "abcde":
         await shut_one(store, source=source)
     clock.advance(3600)
@@ -300,7 +296,7 @@ async def test_probes_are_at_most_as_many_as_wanted(store: SqlStore, clock: Manu
 
 
 async def test_recovering_jobs_and_probes_together_are_at_most_as_many_as_wanted(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given three recovering jobs of one provider, and three providers that are still shut
     for _ in range(3):
@@ -318,7 +314,7 @@ async def test_recovering_jobs_and_probes_together_are_at_most_as_many_as_wanted
 
 
 async def test_a_thawed_job_is_back_in_line_from_where_it_stopped(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a job that was paused after its first chunk
     running = await run_one(store)
@@ -338,27 +334,27 @@ async def test_a_thawed_job_is_back_in_line_from_where_it_stopped(
 # ---- when to look ------------------------------------------------------------------------------
 
 
-async def test_nothing_pending_means_no_next_sweep(store: SqlStore) -> None:
+async def test_nothing_pending_means_no_next_sweep(store: Store) -> None:
     await submit_one(store)
     await submit_one(store, delay_s=10)
 
     assert await store.next_sweep_s() is None
 
 
-async def test_the_next_sweep_is_at_a_cancels_deadline(store: SqlStore) -> None:
+async def test_the_next_sweep_is_at_a_cancels_deadline(store: Store) -> None:
     await in_state(store, JobState.CANCELLING)
 
     assert await store.next_sweep_s() == 30.0
 
 
-async def test_the_next_sweep_is_at_the_end_of_a_cool_down(store: SqlStore) -> None:
+async def test_the_next_sweep_is_at_the_end_of_a_cool_down(store: Store) -> None:
     await shut_one(store, cooldown_s=45)
 
     assert await store.next_sweep_s() == 45.0
 
 
 async def test_a_cool_down_behind_a_probe_calls_for_no_sweep(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a provider that is being probed while another of its jobs has cooled down
     await shut_one(store, source="roam")
@@ -371,7 +367,7 @@ async def test_a_cool_down_behind_a_probe_calls_for_no_sweep(
     assert await store.next_sweep_s() is None
 
 
-async def test_the_next_sweep_is_at_the_next_recovering_job(store: SqlStore) -> None:
+async def test_the_next_sweep_is_at_the_next_recovering_job(store: Store) -> None:
     await shut_one(store, cooldown_s=3600)
     await store.release_provider("roam", stagger=after(7), limit=10)
 
@@ -379,7 +375,7 @@ async def test_the_next_sweep_is_at_the_next_recovering_job(store: SqlStore) -> 
 
 
 async def test_the_next_sweep_is_the_first_of_all_and_never_in_the_past(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     await run_one(store)
     await in_state(store, JobState.CANCELLING)

@@ -11,8 +11,7 @@ from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.record import Coverage
 from headgate.model.states import JOB, DayStatus, JobState
-from headgate.ports.store import ChunkWork, JobFilter, NewJob
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import ChunkWork, JobFilter, NewJob, Store
 from tests.stores import claim_one, ids, in_state, kinds, new_job, submit_all, submit_one, tally
 
 WEEK = timedelta(days=7)
@@ -21,7 +20,7 @@ MINE = "mine"
 
 
 async def ended(
-    store: SqlStore, clock: ManualClock, *states: JobState, connection_id: str = MINE
+    store: Store, clock: ManualClock, *states: JobState, connection_id: str = MINE
 ) -> list[Job]:
     """Jobs of one connection that ended one after another, a second apart."""
     jobs = []
@@ -31,7 +30,7 @@ async def ended(
     return jobs
 
 
-async def prune(store: SqlStore, *, limit: int = 100) -> int:
+async def prune(store: Store, *, limit: int = 100) -> int:
     """Prune in steps of `limit` jobs until all have been looked at; returns how many are gone."""
     gone, after = 0, None
     for _ in range(100):
@@ -42,12 +41,12 @@ async def prune(store: SqlStore, *, limit: int = 100) -> int:
     raise AssertionError("pruning does not end")
 
 
-async def left(store: SqlStore) -> list[str]:
+async def left(store: Store) -> list[str]:
     """The ids of all jobs, the oldest first."""
     return ids((await store.list_jobs(JobFilter(), limit=100))[::-1])
 
 
-async def test_old_jobs_are_deleted_with_their_events(store: SqlStore, clock: ManualClock) -> None:
+async def test_old_jobs_are_deleted_with_their_events(store: Store, clock: ManualClock) -> None:
     # Given three jobs that succeeded long ago, one after another
     first, second, last = await ended(store, clock, *[JobState.SUCCESS] * 3)
     clock.advance(WEEK_S + 1)
@@ -65,7 +64,7 @@ async def test_old_jobs_are_deleted_with_their_events(store: SqlStore, clock: Ma
     assert await prune(store) == 0
 
 
-async def test_young_jobs_are_kept(store: SqlStore, clock: ManualClock) -> None:
+async def test_young_jobs_are_kept(store: Store, clock: ManualClock) -> None:
     # Given a job that is old, one that is old and ended later, and two young ones
     [old] = await ended(store, clock, JobState.FAILED)
     [long] = await ended(store, clock, JobState.RUNNING)
@@ -82,7 +81,7 @@ async def test_young_jobs_are_kept(store: SqlStore, clock: ManualClock) -> None:
 
 @pytest.mark.parametrize("state", sorted(JOB.active))
 async def test_a_job_that_has_not_ended_is_kept_however_old(
-    store: SqlStore, clock: ManualClock, state: JobState
+    store: Store, clock: ManualClock, state: JobState
 ) -> None:
     # Given an active job, older than an ended one of its user
     [active] = await ended(store, clock, state)
@@ -95,7 +94,7 @@ async def test_a_job_that_has_not_ended_is_kept_however_old(
 
 
 async def test_the_last_job_and_the_last_success_of_each_connection_stay(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given two connections, whose last jobs failed
     states = (JobState.SUCCESS, JobState.SUCCESS, JobState.FAILED, JobState.CANCELLED)
@@ -110,7 +109,7 @@ async def test_the_last_job_and_the_last_success_of_each_connection_stay(
     assert await left(store) == ids([mine[1], mine[3], *theirs])
 
 
-async def test_the_last_job_of_each_user_stays(store: SqlStore, clock: ManualClock) -> None:
+async def test_the_last_job_of_each_user_stays(store: Store, clock: ManualClock) -> None:
     # Given two users who gave the same name to their connections
     jobs = []
     for user in ("ada", "bob"):
@@ -125,7 +124,7 @@ async def test_the_last_job_of_each_user_stays(store: SqlStore, clock: ManualClo
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 async def test_pruning_goes_on_where_it_stopped(
-    store: SqlStore, clock: ManualClock, limit: int
+    store: Store, clock: ManualClock, limit: int
 ) -> None:
     # Given old jobs of which every second one stays, and a young one
     both = (JobState.SUCCESS, JobState.SUCCESS)
@@ -141,7 +140,7 @@ async def test_pruning_goes_on_where_it_stopped(
     assert await left(store) == [*kept, young.id]
 
 
-async def test_the_key_of_a_deleted_job_is_free(store: SqlStore, clock: ManualClock) -> None:
+async def test_the_key_of_a_deleted_job_is_free(store: Store, clock: ManualClock) -> None:
     # Given a job with a key, and a later one
     first = await in_state(store, JobState.SUCCESS, connection_id=MINE, key="once")
     await ended(store, clock, JobState.SUCCESS)
@@ -162,7 +161,7 @@ def day_for(day: date, destination: str | None) -> NewJob:
 
 @pytest.mark.parametrize("destination", ["account", None])
 async def test_days_stay_covered_after_their_job_is_deleted(
-    store: SqlStore, clock: ManualClock, destination: str | None
+    store: Store, clock: ManualClock, destination: str | None
 ) -> None:
     # Given a day that was brought to a destination, by a job that is deleted
     day = date(2026, 1, 2)

@@ -11,8 +11,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, Summary
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState
-from headgate.ports.store import ChunkWork
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import ChunkWork, Store
 from tests.conformance.changes import CASES
 from tests.stores import (
     START,
@@ -29,7 +28,7 @@ from tests.stores import (
 PAGES = [ChunkEvent("page_read", {"page": number}) for number in range(100)]
 
 
-async def story(store: SqlStore, job: Job) -> list[JobEvent]:
+async def story(store: Store, job: Job) -> list[JobEvent]:
     """All that was told of the job after it was submitted."""
     return list(await store.events(job.id, after=0, limit=1000))[1:]
 
@@ -38,7 +37,7 @@ def advance(job: Job) -> JobChange:
     return change.advance(job, tally(), {"records": 0})
 
 
-async def test_they_are_told_in_order_and_before_the_engine_s_own(store: SqlStore) -> None:
+async def test_they_are_told_in_order_and_before_the_engine_s_own(store: Store) -> None:
     # Given a job that runs
     job = await run_one(store)
 
@@ -53,7 +52,7 @@ async def test_they_are_told_in_order_and_before_the_engine_s_own(store: SqlStor
     assert [each.id for each in told] == sorted(each.id for each in told)
 
 
-async def test_each_job_of_a_batch_has_its_own_story(store: SqlStore) -> None:
+async def test_each_job_of_a_batch_has_its_own_story(store: Store) -> None:
     # Given several jobs that run
     await submit_all(store, [new_job() for _ in range(20)])
     running = [await claim_one(store) for _ in range(20)]
@@ -79,9 +78,7 @@ async def test_each_job_of_a_batch_has_its_own_story(store: SqlStore) -> None:
 @pytest.mark.parametrize(
     "counts", [{}, {"skipped": 0}, {"skipped": 3, "renamed": 50_000_000_000}], ids=len
 )
-async def test_what_it_counts_is_part_of_the_summary(
-    store: SqlStore, counts: dict[str, int]
-) -> None:
+async def test_what_it_counts_is_part_of_the_summary(store: Store, counts: dict[str, int]) -> None:
     job = await run_one(store)
 
     after = await settled(store, change.advance(job, tally(chunks=1, counts=counts), {}))
@@ -90,7 +87,7 @@ async def test_what_it_counts_is_part_of_the_summary(
     assert await store.get(job.id) == after
 
 
-async def test_what_it_counts_stays_beside_what_the_store_counts(store: SqlStore) -> None:
+async def test_what_it_counts_stays_beside_what_the_store_counts(store: Store) -> None:
     job = await run_one(store)
 
     wanted = change.advance(job, tally(records=1, counts={"inserted": 7}), {})
@@ -100,7 +97,7 @@ async def test_what_it_counts_stays_beside_what_the_store_counts(store: SqlStore
     assert after.summary == Summary(records=1, inserted=1, counts={"inserted": 7})
 
 
-async def test_a_lost_claim_tells_and_counts_nothing(store: SqlStore, clock: ManualClock) -> None:
+async def test_a_lost_claim_tells_and_counts_nothing(store: Store, clock: ManualClock) -> None:
     # Given a worker that was taken for dead
     zombie = await run_one(store)
     clock.advance(61)
@@ -115,7 +112,7 @@ async def test_a_lost_claim_tells_and_counts_nothing(store: SqlStore, clock: Man
     assert await everything(store) == before
 
 
-async def test_a_chunk_that_is_settled_twice_counts_once(store: SqlStore) -> None:
+async def test_a_chunk_that_is_settled_twice_counts_once(store: Store) -> None:
     job = await run_one(store)
     wanted = change.advance(job, tally(counts={"skipped": 1}), {})
     work = ChunkWork(events=PAGES[:2])
@@ -128,7 +125,7 @@ async def test_a_chunk_that_is_settled_twice_counts_once(store: SqlStore) -> Non
     assert await kinds(store, job.id) == ["submitted", "page_read", "page_read", "chunk"]
 
 
-async def test_what_the_database_does_not_take_leaves_no_event_behind(store: SqlStore) -> None:
+async def test_what_the_database_does_not_take_leaves_no_event_behind(store: Store) -> None:
     # Given a chunk with a record that cannot be written
     job = await run_one(store)
     before = await everything(store)
@@ -144,7 +141,7 @@ async def test_what_the_database_does_not_take_leaves_no_event_behind(store: Sql
 
 @pytest.mark.parametrize("state", [JobState.CANCELLING, JobState.RUNNING])
 async def test_a_chunk_keeps_its_events_when_it_meets_a_cancel_or_a_pause(
-    store: SqlStore, state: JobState
+    store: Store, state: JobState
 ) -> None:
     # Given somebody who asked for the job's end, or for a pause, while its chunk was read
     job = await run_one(store)

@@ -11,8 +11,7 @@ from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model import change
 from headgate.model.job import JobParams, Lane, Mode, Reason
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import SubmitResult
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import Store, SubmitResult
 from tests.stores import (
     START,
     claim_one,
@@ -26,7 +25,7 @@ from tests.stores import (
 )
 
 
-async def test_a_submitted_job_reads_back_as_it_was_given(store: SqlStore) -> None:
+async def test_a_submitted_job_reads_back_as_it_was_given(store: Store) -> None:
     # Given a request with every field set
     wanted = new_job(
         mode=Mode.HISTORY,
@@ -61,14 +60,14 @@ async def test_a_submitted_job_reads_back_as_it_was_given(store: SqlStore) -> No
     assert await kinds(store, job.id) == ["submitted"]
 
 
-async def test_a_delayed_job_wakes_after_its_delay(store: SqlStore) -> None:
+async def test_a_delayed_job_wakes_after_its_delay(store: Store) -> None:
     job = await submit_one(store, delay_s=90)
 
     assert job.wake_at == START + timedelta(seconds=90)
 
 
 async def test_the_same_key_and_request_is_answered_with_the_first_job(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a job under a key
     first = await submit_one(store, key="key_1", connection_id="c")
@@ -85,7 +84,7 @@ async def test_the_same_key_and_request_is_answered_with_the_first_job(
 
 @pytest.mark.parametrize("state", JOB.terminal)
 async def test_a_key_still_stands_for_its_job_after_the_job_has_ended(
-    store: SqlStore, state: JobState
+    store: Store, state: JobState
 ) -> None:
     ended = await in_state(store, state, key="key_1", connection_id="c")
 
@@ -94,7 +93,7 @@ async def test_a_key_still_stands_for_its_job_after_the_job_has_ended(
     assert again == SubmitResult(ended, created=False)
 
 
-async def test_a_key_with_another_request_is_refused(store: SqlStore) -> None:
+async def test_a_key_with_another_request_is_refused(store: Store) -> None:
     # Given a job under a key
     first = await submit_one(store, key="key_1")
     before = await everything(store)
@@ -108,7 +107,7 @@ async def test_a_key_with_another_request_is_refused(store: SqlStore) -> None:
     assert await everything(store) == before
 
 
-async def test_a_key_belongs_to_its_user(store: SqlStore) -> None:
+async def test_a_key_belongs_to_its_user(store: Store) -> None:
     # Given a key that two users have used, each for a request of their own
     mine: dict[str, Any] = {"user_id": "user_1"}
     theirs: dict[str, Any] = {"user_id": "user_2", "request_hash": "other"}
@@ -122,7 +121,7 @@ async def test_a_key_belongs_to_its_user(store: SqlStore) -> None:
     assert again == [SubmitResult(first, created=False), SubmitResult(second, created=False)]
 
 
-async def test_a_user_may_have_many_jobs_without_a_key(store: SqlStore) -> None:
+async def test_a_user_may_have_many_jobs_without_a_key(store: Store) -> None:
     jobs = [await submit_one(store, key=None) for _ in range(3)]
 
     assert len({job.id for job in jobs}) == 3
@@ -130,7 +129,7 @@ async def test_a_user_may_have_many_jobs_without_a_key(store: SqlStore) -> None:
 
 @pytest.mark.parametrize("state", JOB.active)
 async def test_a_second_active_job_is_refused_and_the_first_is_named(
-    store: SqlStore, state: JobState
+    store: Store, state: JobState
 ) -> None:
     # Given a job in an active state
     active = await in_state(store, state, connection_id="c")
@@ -146,9 +145,7 @@ async def test_a_second_active_job_is_refused_and_the_first_is_named(
 
 
 @pytest.mark.parametrize("state", JOB.terminal)
-async def test_a_terminal_state_makes_room_for_the_next_job(
-    store: SqlStore, state: JobState
-) -> None:
+async def test_a_terminal_state_makes_room_for_the_next_job(store: Store, state: JobState) -> None:
     await in_state(store, state, connection_id="c")
 
     assert (await store.submit(new_job(connection_id="c"))).created
@@ -156,7 +153,7 @@ async def test_a_terminal_state_makes_room_for_the_next_job(
 
 @pytest.mark.parametrize("other", [{"sync": "other"}, {"connection_id": "other"}])
 async def test_another_sync_or_connection_may_be_active_at_the_same_time(
-    store: SqlStore, other: dict[str, Any]
+    store: Store, other: dict[str, Any]
 ) -> None:
     await submit_one(store, sync="notes", connection_id="c")
 
@@ -165,7 +162,7 @@ async def test_another_sync_or_connection_may_be_active_at_the_same_time(
     assert submitted.created
 
 
-async def test_of_twenty_submits_at_once_exactly_one_makes_the_job(store: SqlStore) -> None:
+async def test_of_twenty_submits_at_once_exactly_one_makes_the_job(store: Store) -> None:
     # Given twenty requests for one sync and connection
     wanted = [new_job(connection_id="c") for _ in range(20)]
 
@@ -181,7 +178,7 @@ async def test_of_twenty_submits_at_once_exactly_one_makes_the_job(store: SqlSto
     assert len((await everything(store))["jobs"]) == 1
 
 
-async def test_of_twenty_submits_with_one_key_exactly_one_makes_the_job(store: SqlStore) -> None:
+async def test_of_twenty_submits_with_one_key_exactly_one_makes_the_job(store: Store) -> None:
     # Given twenty copies of one request, as an impatient client sends them
     wanted = [new_job(connection_id="c", key="key_1") for _ in range(20)]
 
@@ -195,7 +192,7 @@ async def test_of_twenty_submits_with_one_key_exactly_one_makes_the_job(store: S
     assert len(rows["jobs"]) == len(rows["job_events"]) == 1
 
 
-async def test_retrying_a_failed_job_beside_a_newer_active_one_is_refused(store: SqlStore) -> None:
+async def test_retrying_a_failed_job_beside_a_newer_active_one_is_refused(store: Store) -> None:
     # Given a failed job, and a newer one of the same sync and connection
     failed = await in_state(store, JobState.FAILED, connection_id="c")
     newer = await submit_one(store, connection_id="c")
@@ -210,7 +207,7 @@ async def test_retrying_a_failed_job_beside_a_newer_active_one_is_refused(store:
     assert await everything(store) == before
 
 
-async def test_a_failed_job_may_be_retried_when_the_newer_one_has_ended(store: SqlStore) -> None:
+async def test_a_failed_job_may_be_retried_when_the_newer_one_has_ended(store: Store) -> None:
     # Given a failed job, and a newer one that has ended as well
     failed = await in_state(store, JobState.FAILED, connection_id="c")
     newer = await run_one(store, connection_id="c")

@@ -9,17 +9,17 @@ from headgate.base.errors import StoreError
 from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.states import JobState
-from headgate.store.sql.store import SqlStore
+from headgate.ports.store import Store
 from tests.stores import kinds, run_one, settled, shut_one, tally
 
 
-async def sweep(store: SqlStore, changes: list[change.JobChange]) -> int:
+async def sweep(store: Store, changes: list[change.JobChange]) -> int:
     """How many of the changes took effect."""
     swept = await store.settle_many([(each, None) for each in changes])
     return sum(job is not None for job in swept)
 
 
-async def lose_two(store: SqlStore, clock: ManualClock) -> list[Job]:
+async def lose_two(store: Store, clock: ManualClock) -> list[Job]:
     """Two jobs whose worker is gone."""
     jobs = [await run_one(store), await run_one(store)]
     clock.advance(61)
@@ -27,7 +27,7 @@ async def lose_two(store: SqlStore, clock: ManualClock) -> list[Job]:
 
 
 async def test_a_sweep_applies_what_still_holds_and_counts_it(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given two lost jobs, of which one has meanwhile been settled
     gone, back = await lose_two(store, clock)
@@ -43,7 +43,7 @@ async def test_a_sweep_applies_what_still_holds_and_counts_it(
     assert (await store.get(back.id)).state is JobState.RUNNING
 
 
-async def test_a_provider_has_one_probe_whatever_two_sweepers_have_seen(store: SqlStore) -> None:
+async def test_a_provider_has_one_probe_whatever_two_sweepers_have_seen(store: Store) -> None:
     # Given two jobs of a provider that is shut, of which two sweepers chose one each
     first, second = [await shut_one(store, cooldown_s=0) for _ in range(2)]
     assert await sweep(store, [change.thaw(first, probe=True)]) == 1
@@ -55,7 +55,7 @@ async def test_a_provider_has_one_probe_whatever_two_sweepers_have_seen(store: S
 
 
 async def test_a_job_cancelled_as_it_becomes_a_probe_leaves_its_provider_to_others(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     # Given a cancel that was decided before a sweeper made the job a probe
     first, second = [await shut_one(store, cooldown_s=0) for _ in range(2)]
@@ -71,7 +71,7 @@ async def test_a_job_cancelled_as_it_becomes_a_probe_leaves_its_provider_to_othe
     assert await sweep(store, [change.thaw(second, probe=True)]) == 1
 
 
-async def test_a_sweeper_that_was_frozen_does_not_undo_an_operators_pause(store: SqlStore) -> None:
+async def test_a_sweeper_that_was_frozen_does_not_undo_an_operators_pause(store: Store) -> None:
     # Given a sweeper that has seen a cool-down end, and stands still
     shut = await shut_one(store, cooldown_s=0)
     late = change.thaw(shut, probe=True)
@@ -85,7 +85,7 @@ async def test_a_sweeper_that_was_frozen_does_not_undo_an_operators_pause(store:
 # ---- pruning -----------------------------------------------------------------------------------
 
 
-async def tell(store: SqlStore, clock: ManualClock, count: int) -> Job:
+async def tell(store: Store, clock: ManualClock, count: int) -> Job:
     """A job with `count` events, ten seconds apart, the last one now."""
     job = await run_one(store)
     for _ in range(count - 1):
@@ -94,9 +94,7 @@ async def tell(store: SqlStore, clock: ManualClock, count: int) -> Job:
     return job
 
 
-async def test_old_events_are_pruned_and_young_ones_kept(
-    store: SqlStore, clock: ManualClock
-) -> None:
+async def test_old_events_are_pruned_and_young_ones_kept(store: Store, clock: ManualClock) -> None:
     # Given five events, 40, 30, 20, 10 and 0 seconds old
     job = await tell(store, clock, 5)
 
@@ -110,7 +108,7 @@ async def test_old_events_are_pruned_and_young_ones_kept(
 
 
 async def test_one_prune_deletes_at_most_its_limit_the_oldest_first(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given five old events
     job = await tell(store, clock, 5)
@@ -129,7 +127,7 @@ async def test_one_prune_deletes_at_most_its_limit_the_oldest_first(
 
 
 async def test_an_event_after_a_prune_gets_an_id_of_its_own(
-    store: SqlStore, clock: ManualClock
+    store: Store, clock: ManualClock
 ) -> None:
     # Given a job all of whose events are pruned
     job = await tell(store, clock, 3)

@@ -18,6 +18,11 @@ def join(*parts: str) -> str:
     return "#".join(part.replace("%", "%25").replace("#", "%23") for part in parts)
 
 
+def unescape(part: str) -> str:
+    """The part as it was given to `join`."""
+    return part.replace("%23", "#").replace("%25", "%")
+
+
 def shard_of(row_id: str) -> str:
     """The shard of a row: always the same for an id, and even over many."""
     return str(blake2b(row_id.encode(), digest_size=2).digest()[0] % SHARDS)
@@ -53,8 +58,13 @@ _EVENT_DIGITS = 12
 
 
 def event(job_id: str, number: int) -> Key:
-    """An event of a job."""
-    return join("job", job_id), join("event", f"{number:0{_EVENT_DIGITS}d}")
+    """The events of a job that were written together, by the number of the last of them."""
+    return join("job", job_id), event_sk(number)
+
+
+def event_sk(number: int) -> str:
+    """The sort key of an event."""
+    return join("event", f"{number:0{_EVENT_DIGITS}d}")
 
 
 def active_job(sync: str, connection_id: str) -> Key:
@@ -86,13 +96,37 @@ def breaker(provider: str) -> Key:
 
 
 def records(stored_as: str, connection_id: str) -> str:
-    """The partition of a connection's records; a record's sort key is its own key."""
+    """The partition of a connection's records."""
     return join("record", stored_as, connection_id)
 
 
+def record(stored_as: str, connection_id: str, key: str) -> Key:
+    """A record; the records of a connection are in the order of their keys."""
+    return records(stored_as, connection_id), own_key(key)
+
+
+#: Before a key that somebody else has chosen: it may be empty, which no sort key may be.
+_OWN = "="
+
+
+def own_key(key: str) -> str:
+    """The sort key for a key that a source has chosen."""
+    return _OWN + key
+
+
+def from_own_key(sk: str) -> str:
+    """The key that a source has chosen, of its sort key."""
+    return sk.removeprefix(_OWN)
+
+
 def owners(stored_as: str) -> str:
-    """The partition of those connections that have records; the sort key is the connection."""
+    """The partition of those connections that have records."""
     return join("owner", stored_as)
+
+
+def owner(stored_as: str, connection_id: str) -> Key:
+    """Whose the records of a connection are."""
+    return owners(stored_as), connection_id
 
 
 def receipts(stored_as: str, connection_id: str, destination_connection_id: str | None) -> str:

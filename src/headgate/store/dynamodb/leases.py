@@ -15,10 +15,11 @@ import msgspec
 from headgate.base.errors import HeadgateError, NotFound, StoreError, StoreUnavailable
 from headgate.model.lease import AnyChange, Claim, LeasedType, Row
 from headgate.store.dynamodb import keys
+from headgate.store.dynamodb.at_once import gather
 from headgate.store.dynamodb.attributes import Item, Key
 from headgate.store.dynamodb.definition import BY_STATE, index_keys
 from headgate.store.dynamodb.errors import ConditionFailed
-from headgate.store.dynamodb.merge import gather, query_shards
+from headgate.store.dynamodb.merge import query_shards
 from headgate.store.dynamodb.rows import RowCodec, plain
 from headgate.store.dynamodb.table import DynamoTable, KeyRange
 from headgate.store.dynamodb.writes import EXISTS, Update, Write, set_and_remove
@@ -74,7 +75,8 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
     async def prepare(self, settlement: Settlement[Row, AnyChange, Payload]) -> None:
         """Add what belongs to the change: writes, attributes, a row with the counts of the chunk.
 
-        It may write what is repeated without harm, if the change is written in the end or not.
+        It may write what does no harm if the change is not written in the end; after a
+        ConditionFailed the row is read again.
         """
 
     def explain(
@@ -187,7 +189,10 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
             settlement = await self._apply(change, payload)
             if settlement is None:
                 return None
-            await self.prepare(settlement)
+            try:
+                await self.prepare(settlement)
+            except ConditionFailed:
+                continue
             try:
                 await self.write([self.row_write(settlement), *settlement.writes])
             except ConditionFailed as failed:

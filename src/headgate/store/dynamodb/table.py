@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from headgate.base.errors import SchemaBehind, StoreUnavailable
+from headgate.store.dynamodb.at_once import gather
 from headgate.store.dynamodb.attributes import (
     Item,
     ItemTooLarge,
@@ -37,7 +38,7 @@ _CREATE_LOOKS_MAX = 120
 _CREATE_LOOK_S = 0.5
 
 
-class ItemPage(msgspec.Struct, frozen=True):
+class QueryPage(msgspec.Struct, frozen=True):
     """Items of a query in their order, and where to go on; None: there are no more."""
 
     items: list[Item]
@@ -140,13 +141,12 @@ class DynamoTable:
 
         With `attributes`, only these and the key of each.
         """
-        found: dict[Key, Item] = {}
         wanted = list(dict.fromkeys(keys))
-        for begin in range(0, len(wanted), BATCH_READ_MAX):
-            some = wanted[begin : begin + BATCH_READ_MAX]
-            for item in await self._get_some(some, attributes):
-                found[key_of(item)] = item
-        return found
+        found = await gather(
+            self._get_some(wanted[begin : begin + BATCH_READ_MAX], attributes)
+            for begin in range(0, len(wanted), BATCH_READ_MAX)
+        )
+        return {key_of(item): item for items in found for item in items}
 
     async def _get_some(
         self, keys: Sequence[Key], attributes: Sequence[str] | None
@@ -170,7 +170,7 @@ class DynamoTable:
 
     async def query(
         self, which: KeyRange, *, limit: int | None = None, after: Item | None = None
-    ) -> ItemPage:
+    ) -> QueryPage:
         """One page of a partition, of at most `limit` items or one megabyte; then after it."""
         request = which.parameters()
         if limit is not None:
@@ -179,7 +179,7 @@ class DynamoTable:
             request["ExclusiveStartKey"] = {name: {"S": value} for name, value in after.items()}
         answer = await self._send("query", request)
         last = answer.get("LastEvaluatedKey")
-        return ItemPage(
+        return QueryPage(
             [from_attributes(item) for item in answer["Items"]],
             from_attributes(last) if last else None,
         )
@@ -255,8 +255,10 @@ class DynamoTable:
         """Write and delete any number of different items, each for itself and in no order."""
         requests = [{"PutRequest": {"Item": Put(item=item).request()["Item"]}} for item in puts]
         requests += [{"DeleteRequest": {"Key": to_key(key)}} for key in deletes]
-        for begin in range(0, len(requests), BATCH_WRITE_MAX):
-            await self._write_some(requests[begin : begin + BATCH_WRITE_MAX])
+        await gather(
+            self._write_some(requests[begin : begin + BATCH_WRITE_MAX])
+            for begin in range(0, len(requests), BATCH_WRITE_MAX)
+        )
 
     async def _write_some(self, requests: Sequence[Mapping[str, Any]]) -> None:
         left: Sequence[Mapping[str, Any]] = requests

@@ -1,0 +1,111 @@
+"""The records of a chunk: which are new, changed or gone, and the writes that store them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from headgate.base.encoding import content_hash, to_json
+from headgate.base.errors import Malformed
+from headgate.model.job import Job
+from headgate.model.record import Record, RecordCounts
+from headgate.ports.store import ChunkWork
+from headgate.store.dynamodb import keys
+from headgate.store.dynamodb.attributes import Item, ItemTooLarge, Key, check_key
+from headgate.store.dynamodb.rows import plain
+from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.writes import IS_NEW, Delete, Put, Update, Write
+
+#: What is read of a stored record to tell what becomes of it. `chunk` is the chunk that wrote it
+#: before its job's row, if it was too large for one transaction, and `was` how it counted then.
+_READ = ("hash", "chunk", "was", "deleted_at", "user_id")
+
+
+class RecordPlan(msgspec.Struct, frozen=True):
+    """What is written for the records of a chunk, and how they count."""
+
+    writes: list[Write]
+    #: Written with the job's row, in any case.
+    owner: list[Write]
+    counts: RecordCounts
+
+
+async def plan_records(table: DynamoTable, job: Job, work: ChunkWork, now: datetime) -> RecordPlan:
+    """Read what is stored of the chunk's records, and decide what to write.
+
+    A record with unchanged content is not written again, and one with a tombstone not at all.
+    """
+    stored_as = work.stored_as or job.sync
+    # If a key comes twice in a chunk, the later record counts.
+    incoming = {record.key: record for record in work.records}
+    places = {key: _place(stored_as, job, key) for key in incoming}
+    owner = keys.owner(stored_as, job.connection_id)
+    found = await table.get_many([*places.values(), owner], _READ) if incoming else {}
+    counts: Counter[str] = Counter()
+    writes: list[Write] = []
+    for key, record in incoming.items():
+        write = _store(record, places[key], found.get(places[key], {}), job, now, counts)
+        if write is not None:
+            writes.append(write)
+    gone = [key for key in dict.fromkeys(work.removed) if key not in incoming]
+    writes += [Delete(at=keys.record(stored_as, job.connection_id, key)) for key in gone]
+    owners: list[Write] = []
+    if counts["inserted"] and owner not in found:
+        item = {"pk": owner[0], "sk": owner[1], "user_id": job.user_id, "created_at": plain(now)}
+        owners.append(Put(item=item, condition=IS_NEW))
+    return RecordPlan(writes, owners, RecordCounts(**counts))
+
+
+def _place(stored_as: str, job: Job, key: str) -> Key:
+    place = keys.record(stored_as, job.connection_id, key)
+    try:
+        check_key(place)
+    except ItemTooLarge as error:
+        raise Malformed(f"the record {key[:80]!r}: {error}") from None
+    return place
+
+
+def _store(
+    record: Record,
+    place: Key,
+    stored: Mapping[str, str],
+    job: Job,
+    now: datetime,
+    counts: Counter[str],
+) -> Write | None:
+    if stored.get("deleted_at") is not None:
+        return None
+    digest, before = content_hash(record.data), stored.get("hash")
+    by_this_chunk = stored.get("chunk") == job.chunk_key
+    if by_this_chunk:
+        # An earlier try of this chunk came as far as this record, and counts nowhere yet.
+        became = stored["was"]
+    else:
+        became = "inserted" if before is None else "updated"
+    if before == digest:
+        counts[became if by_this_chunk else "unchanged"] += 1
+        return None
+    counts[became] += 1
+    values: Item = {
+        "data": to_json(record.data),
+        "hash": digest,
+        "now": plain(now),
+        "chunk": job.chunk_key,
+        "was": became,
+    }
+    condition = "attribute_not_exists(#hash)"
+    if before is not None:
+        condition, values["before"] = "#hash = :before", before
+    write = Update(
+        at=place,
+        change="SET #data = :data, #hash = :hash, #updated_at = :now, "
+        "#created_at = if_not_exists(#created_at, :now), #chunk = :chunk, #was = :was",
+        condition=f"attribute_not_exists(#deleted_at) AND {condition}",
+        values=values,
+    )
+    try:
+        write.request()
+    except ItemTooLarge as error:
+        raise Malformed(f"the record {record.key[:80]!r}: {error}") from None
+    return write

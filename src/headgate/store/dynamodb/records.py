@@ -1,0 +1,218 @@
+"""Records: reading, paging and deleting them. What a chunk stores is in `chunk_records.py`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from headgate.base.encoding import Json, JsonObject, from_json
+from headgate.model.record import Record, RecordRow, StoredRecord
+from headgate.ports.store import RecordFilter, RecordPosition, RecordRows
+from headgate.store.dynamodb import keys as catalogue
+from headgate.store.dynamodb.at_once import gather
+from headgate.store.dynamodb.attributes import Item
+from headgate.store.dynamodb.rows import plain
+from headgate.store.dynamodb.table import DynamoTable, KeyRange
+from headgate.store.dynamodb.writes import Delete
+
+#: The most records of a connection that one page looks at, and the most connections.
+SCAN_MAX = 10_000
+CONNECTIONS_MAX = 100
+
+
+class DynamoRecords:
+    """The `RecordStore` port on DynamoDB."""
+
+    table: DynamoTable
+
+    async def records(
+        self, sync: str, connection_id: str, *, after: str | None = None, limit: int
+    ) -> Sequence[Record]:
+        """Records of a connection in the order of their keys, after the key `after`."""
+        items = await self._read_records(sync, connection_id, after=after, limit=limit)
+        return [Record(_key_of(item), _data(item)) for item in items]
+
+    async def _read_records(
+        self, sync: str, connection_id: str, *, after: str | None, limit: int
+    ) -> list[Item]:
+        """The next records, without those that are deleted; one more is read for `after`."""
+        first = None if after is None else catalogue.own_key(after)
+        which = KeyRange(
+            pk=catalogue.records(sync, connection_id), first=first, where="attribute_exists(#hash)"
+        )
+        more = limit if after is None else limit + 1
+        items = await self.table.query_all(which, limit=more)
+        return [item for item in items if item["sk"] != first][:limit]
+
+    async def records_of(
+        self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
+    ) -> Sequence[StoredRecord]:
+        """Records of these syncs and connections under these keys."""
+        places = {
+            catalogue.record(sync, connection_id, key): (sync, connection_id, key)
+            for sync in syncs
+            for connection_id in connection_ids
+            for key in keys
+        }
+        found = await self.table.get_many(list(places))
+        return [
+            StoredRecord(
+                sync=sync,
+                connection_id=connection_id,
+                key=key,
+                data=_data(found[place]),
+                updated_at=_time(found[place]["updated_at"]),
+            )
+            for place, (sync, connection_id, key) in places.items()
+            if place in found and "hash" in found[place]
+        ]
+
+    async def record_hashes(
+        self, sync: str, connection_id: str, keys: Sequence[str]
+    ) -> dict[str, str]:
+        """The content hashes of the stored records under these keys; any number of keys."""
+        found = await self._under(sync, connection_id, keys, "hash")
+        return {key: item["hash"] for key, item in found.items() if "hash" in item}
+
+    async def record_data(
+        self, sync: str, connection_id: str, keys: Sequence[str]
+    ) -> dict[str, JsonObject]:
+        """The data of the stored records under these keys; any number of keys."""
+        found = await self._under(sync, connection_id, keys, "data")
+        return {key: _data(item) for key, item in found.items() if "data" in item}
+
+    async def _under(
+        self, sync: str, connection_id: str, wanted: Sequence[str], attribute: str
+    ) -> dict[str, Item]:
+        places = [catalogue.record(sync, connection_id, key) for key in wanted]
+        found = await self.table.get_many(places, [attribute])
+        return {_key_of(item): item for item in found.values()}
+
+    async def high_water(self, sync: str, connection_id: str) -> Json:
+        """The high-water mark of the sync for the connection; None if none is stored."""
+        item = await self.table.get(catalogue.high_water(sync, connection_id))
+        return None if item is None else from_json(item["value"])
+
+    async def forget_records(
+        self, syncs: Sequence[str], connection_id: str, keys: Sequence[str]
+    ) -> int:
+        """Delete a connection's records under these keys; returns how many there were."""
+        places = [
+            catalogue.record(sync, connection_id, key)
+            for sync in syncs
+            for key in dict.fromkeys(keys)
+        ]
+        found = await self.table.get_many(places, ["hash"])
+        there = [place for place, item in found.items() if "hash" in item]
+        deleted = await gather(self.table.write(Delete(at=place)) for place in there)
+        return sum(item is not None for item in deleted)
+
+    # ---- pages ---------------------------------------------------------------------------------
+
+    async def find_records(
+        self, which: RecordFilter, *, after: RecordPosition | None = None, limit: int
+    ) -> RecordRows:
+        """Records in the order of their connections and keys, after that position."""
+        start = None if after is None else after.connection_id
+        mine = await self._owners(which, start=start, limit=CONNECTIONS_MAX + 1)
+        rows: list[RecordRow] = []
+        for owner in mine[:CONNECTIONS_MAX]:
+            connection_id, user_id = owner["sk"], owner["user_id"]
+            begin = after.key if after is not None and connection_id == start else None
+            room = limit + 1 - len(rows)
+            found, end = await self._look(which, connection_id, begin, room=room)
+            rows += [_row(which.sync, connection_id, item, user_id) for item in found]
+            # A connection that was not read to its end, or a full page: the next one goes on here.
+            if end is not None or len(rows) > limit:
+                return _page(rows, end, limit)
+        more = [RecordPosition(owner["sk"], None) for owner in mine[CONNECTIONS_MAX:]]
+        return _page(rows, more[0] if more else None, limit)
+
+    async def _owners(self, which: RecordFilter, *, start: str | None, limit: int) -> list[Item]:
+        """The connections whose records match, each with its user, in order from `start` on."""
+        first, last = start, None
+        if which.connection_id is not None:
+            if start is not None and start > which.connection_id:
+                return []
+            first = last = which.connection_id
+        where = None if which.user_id is None else "#user_id = :user"
+        values = {} if which.user_id is None else {"user": which.user_id}
+        owners = KeyRange(
+            pk=catalogue.owners(which.sync), first=first, last=last, where=where, values=values
+        )
+        return await self.table.query_all(owners, limit=limit)
+
+    async def _look(
+        self, which: RecordFilter, connection_id: str, after: str | None, *, room: int
+    ) -> tuple[list[Item], RecordPosition | None]:
+        """At most `room` of the next `SCAN_MAX` records, and where these end; None: no more."""
+        if which.key_prefix is None and which.since is None and which.until is None:
+            return await self._read_records(
+                which.sync, connection_id, after=after, limit=room
+            ), None
+        found = await self._read_records(which.sync, connection_id, after=after, limit=SCAN_MAX)
+        end = None
+        if len(found) == SCAN_MAX:
+            end = RecordPosition(connection_id, _key_of(found[-1]))
+        return [item for item in found if _matches(item, which)][:room], end
+
+    async def records_under_key(
+        self, which: RecordFilter, key: str, *, limit: int
+    ) -> Sequence[RecordRow]:
+        """The records of different connections under this key, of the filter's sync and user."""
+        rows: list[RecordRow] = []
+        start: str | None = None
+        while True:
+            owners = await self._owners(which, start=start, limit=CONNECTIONS_MAX + 1)
+            places = {
+                catalogue.record(which.sync, owner["sk"], key): owner
+                for owner in owners[:CONNECTIONS_MAX]
+            }
+            found = await self.table.get_many(list(places))
+            rows += [
+                _row(which.sync, owner["sk"], found[place], owner["user_id"])
+                for place, owner in places.items()
+                if place in found and "hash" in found[place]
+            ]
+            if len(rows) >= limit or len(owners) <= CONNECTIONS_MAX:
+                return rows[:limit]
+            start = owners[CONNECTIONS_MAX]["sk"]
+
+
+def _page(rows: list[RecordRow], end: RecordPosition | None, limit: int) -> RecordRows:
+    """The first `limit` rows; `end` is where the look at the others ended, if it did early."""
+    if len(rows) > limit:
+        last = rows[limit - 1]
+        return RecordRows(rows[:limit], RecordPosition(last.connection_id, last.key))
+    return RecordRows(rows, end)
+
+
+def _matches(item: Item, which: RecordFilter) -> bool:
+    if which.key_prefix is not None and not _key_of(item).startswith(which.key_prefix):
+        return False
+    if which.since is not None and item["updated_at"] < plain(which.since):
+        return False
+    return which.until is None or bool(item["updated_at"] < plain(which.until))
+
+
+def _row(sync: str, connection_id: str, item: Item, user_id: str) -> RecordRow:
+    return RecordRow(
+        sync=sync,
+        connection_id=connection_id,
+        key=_key_of(item),
+        data=_data(item),
+        created_at=_time(item["created_at"]),
+        updated_at=_time(item["updated_at"]),
+        user_id=user_id,
+    )
+
+
+def _key_of(item: Item) -> str:
+    return catalogue.from_own_key(item["sk"])
+
+
+def _data(item: Item) -> Any:
+    return from_json(item["data"])
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

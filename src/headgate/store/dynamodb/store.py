@@ -1,0 +1,65 @@
+"""The `Store` port on DynamoDB.
+
+Times are those of this process's clock, corrected to agree with DynamoDB's answers: DynamoDB has
+no clock for its conditions.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from headgate.base.errors import StoreFault
+from headgate.model.notification import TroubleRow
+from headgate.store.dynamodb import keys
+from headgate.store.dynamodb.coverage import DynamoCoverage
+from headgate.store.dynamodb.events import DynamoEvents
+from headgate.store.dynamodb.receipts import DynamoReceipts
+from headgate.store.dynamodb.records import DynamoRecords
+from headgate.store.dynamodb.retention import JobRetention
+from headgate.store.dynamodb.submit import JobSubmission
+from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.workers import DynamoWorkers
+
+
+class DynamoStore(
+    JobRetention,
+    JobSubmission,
+    DynamoEvents,
+    DynamoRecords,
+    DynamoReceipts,
+    DynamoCoverage,
+    DynamoWorkers,
+):
+    """Jobs, events, records and coverage in one DynamoDB table."""
+
+    def __init__(self, table: DynamoTable, syncs: Sequence[str]) -> None:
+        """Use `table`, which must be open, for an application with these syncs."""
+        super().__init__(table)
+        self.syncs = tuple(syncs)
+
+    async def plan_of(self, user_id: str) -> str | None:
+        """The user's plan; None if none was set."""
+        item = await self.table.get(keys.user(user_id))
+        return None if item is None else item.get("plan")
+
+    async def plans_of(self, user_ids: Sequence[str]) -> Mapping[str, str]:
+        """The plans of these users, by user; who has none is left out."""
+        users = {keys.user(user_id): user_id for user_id in user_ids}
+        found = await self.table.get_many(list(users), ["plan"])
+        return {users[key]: item["plan"] for key, item in found.items() if "plan" in item}
+
+    async def tell_paused(self, *, limit: int) -> int:
+        """Nobody is told: notifications need the outbox, which there is none of on DynamoDB."""
+        return 0
+
+    async def troubles(
+        self, *, user_id: str | None = None, limit: int, after: tuple[str, str] | None = None
+    ) -> Sequence[TroubleRow]:
+        """Nothing, because nobody is told anything."""
+        return []
+
+    def find_fault(self) -> StoreFault | None:
+        """None: DynamoDB has no disk that could be full."""
+        return None
+
+    async def free_locks(self) -> int:
+        """None: a transaction of DynamoDB is one request, and leaves no lock behind."""
+        return 0

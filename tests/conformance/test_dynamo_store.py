@@ -1,0 +1,557 @@
+"""What only the store on DynamoDB has to prove: large chunks, lost answers, indexes behind."""
+
+from collections.abc import AsyncIterator
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import Malformed, StoreError, StoreUnavailable
+from headgate.flow.settle import settle_surely
+from headgate.model import change
+from headgate.model.job import Job, Lane, Mode
+from headgate.model.lease import Claim
+from headgate.model.record import ChunkEvent, Record
+from headgate.model.states import JobState
+from headgate.ports.job_hints import HintedClaims
+from headgate.ports.store import ChunkWork, JobFilter, Store
+from headgate.store.dynamodb import keys
+from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX
+from headgate.store.dynamodb.client import TRIES_MAX
+from headgate.store.dynamodb.store import DynamoStore
+from headgate.store.dynamodb.table import DynamoTable
+from tests import dynamo
+from tests.dynamo_faults import Fault, FaultyClient, after, first
+from tests.stores import (
+    LEASE,
+    SYNCS,
+    claim_one,
+    everything,
+    kinds,
+    run_one,
+    settled,
+    shut_one,
+    submit_one,
+    tally,
+)
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def dynamo_store(dynamo_table: DynamoTable) -> DynamoStore:
+    """An empty store on each emulator in turn."""
+    return DynamoStore(dynamo_table, SYNCS)
+
+
+@pytest.fixture
+async def client(dynamo_table: DynamoTable) -> AsyncIterator[FaultyClient]:
+    """The client of the store, which can fail on purpose."""
+    yield dynamo.client_of(dynamo_table)
+
+
+@pytest.fixture
+async def elsewhere(client: FaultyClient, clock: ManualClock) -> AsyncIterator[DynamoStore]:
+    """The same store, in another process."""
+    table = dynamo.table_on(client.address.endpoint or "", client.address.table, clock)
+    await table.open()
+    try:
+        yield DynamoStore(table, SYNCS)
+    finally:
+        await table.close()
+
+
+def many(count: int, **data: Any) -> ChunkWork:
+    return ChunkWork(records=[Record(f"record_{n:04d}", {"n": n, **data}) for n in range(count)])
+
+
+def counts(job: Job) -> tuple[int, int, int]:
+    return job.summary.inserted, job.summary.updated, job.summary.unchanged
+
+
+def test_it_is_a_store_whose_jobs_are_claimed_by_hints(dynamo_store: DynamoStore) -> None:
+    stores: tuple[Store, HintedClaims] = (dynamo_store, dynamo_store)
+    assert stores
+
+
+# ---- the item that others read -----------------------------------------------------------------
+
+
+async def test_a_historical_job_is_read_as_its_specification_shows_it(
+    dynamo_store: DynamoStore, clock: ManualClock
+) -> None:
+    # Given a history that is paused after its first day, because its provider keeps failing
+    fields: dict[str, Any] = {
+        "mode": Mode.HISTORY,
+        "start_date": date(2021, 1, 1),
+        "end_date": date(2023, 1, 1),
+        "cursor": "2023-01-01",
+    }
+    running = await run_one(dynamo_store, user_id="user-abc", source="fitbit", **fields)
+    running = await settled(dynamo_store, change.advance(running, tally(cursor="2022-12-31"), {}))
+    clock.advance(90)
+    opened = change.open_breaker(
+        running, cooldown=MINUTE, error="down", recent_errors=(clock.now(),) * 6
+    )
+    await settled(dynamo_store, opened)
+
+    # When another program reads its item, by its key alone
+    [item] = [
+        each
+        for (pk, sk), each in (await dynamo.scan(dynamo_store.table)).items()
+        if (pk, sk) == (f"job#{running.id}", "job")
+    ]
+
+    # Then it has the attributes of the specification
+    assert {name: item[name] for name in item if name in _SPECIFIED} == {
+        "jobId": {"S": running.id},
+        "userId": {"S": "user-abc"},
+        "source": {"S": "fitbit"},
+        "startDate": {"S": "2021-01-01"},
+        "endDate": {"S": "2023-01-01"},
+        "cursorDate": {"S": "2022-12-31"},
+        "status": {"S": "PAUSED"},
+        "errorCount": {"N": "6"},
+        "lastAttempt": {"S": "2026-01-05T12:00:00Z"},
+    }
+
+
+_SPECIFIED = {
+    "jobId",
+    "userId",
+    "source",
+    "destination",
+    "startDate",
+    "endDate",
+    "cursorDate",
+    "status",
+    "errorCount",
+    "lastAttempt",
+}
+
+
+# ---- a chunk that is too large for one transaction ---------------------------------------------
+
+
+@pytest.mark.fault(1)
+async def test_a_worker_killed_between_the_parts_of_a_chunk_repeats_and_doubles_nothing(
+    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    # Given a chunk of three parts, whose worker is killed after the first
+    job = await run_one(dynamo_store)
+    job = await settled(dynamo_store, change.advance(job, tally(), {}))
+    work = many(230)
+    client.choose = after(1, Fault.UNREACHABLE, of="transact_write_items")
+    with pytest.raises(StoreUnavailable):
+        await dynamo_store.settle(change.advance(job, tally(), {}), work)
+    client.choose = None
+    kept = await dynamo_store.records(job.sync, job.connection_id, limit=1000)
+    assert len(kept) == 99
+    assert (await dynamo_store.get(job.id)).steps == 1
+
+    # When the job is rescued, and another worker reads the chunk again
+    clock.advance(61)
+    await settled(dynamo_store, change.rescue(job, after=timedelta(0)))
+    again = await claim_one(dynamo_store, worker="worker_2")
+    done = await dynamo_store.settle(change.advance(again, tally(), {}), work)
+
+    # Then every record is there once, and counted once, as what it was
+    assert done is not None
+    assert counts(done) == (230, 0, 0)
+    assert await dynamo_store.records(job.sync, job.connection_id, limit=1000) == work.records
+    told = ["submitted", "chunk", "rescued", "chunk"]
+    assert await kinds(dynamo_store, job.id) == told
+
+
+async def test_the_repeated_chunk_may_bring_other_contents(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    # Given records that were stored, and a larger chunk that changes them and is cut off
+    job = await run_one(dynamo_store)
+    job = await settled(dynamo_store, change.advance(job, tally(), {}))
+    stored = await dynamo_store.settle(change.advance(job, tally(), {}), many(20))
+    assert stored is not None
+    client.choose = after(1, Fault.UNREACHABLE, of="transact_write_items")
+    with pytest.raises(StoreUnavailable):
+        await dynamo_store.settle(change.advance(stored, tally(), {}), many(150, v=1))
+    client.choose = None
+
+    # When the chunk comes again, with what the provider says by now
+    done = await dynamo_store.settle(change.advance(stored, tally(), {}), many(150, v=2))
+
+    # Then the twenty count as changed and the others as new
+    assert done is not None
+    assert counts(done) == (130, 20, 0)
+    data = {record.data["v"] for record in await _all(dynamo_store, job)}
+    assert data == {2}
+
+
+@pytest.mark.fault(4)
+async def test_a_lost_worker_writes_no_part_of_a_large_chunk(
+    dynamo_store: DynamoStore, clock: ManualClock
+) -> None:
+    zombie = await run_one(dynamo_store)
+    clock.advance(61)
+    await settled(dynamo_store, change.rescue(zombie, after=timedelta(0)))
+    before = await everything(dynamo_store)
+
+    assert await dynamo_store.settle(change.advance(zombie, tally(), {}), many(230)) is None
+    assert await everything(dynamo_store) == before
+
+
+@pytest.mark.fault(4)
+async def test_a_worker_that_loses_its_claim_between_the_parts_writes_no_further_part(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    # Given a job that is rescued right after the first part of its chunk was written
+    job = await run_one(dynamo_store)
+
+    async def rescue() -> None:
+        clock.advance(61)
+        await settled(elsewhere, change.rescue(job, after=timedelta(0)))
+
+    client.after_first("transact_write_items", rescue)
+
+    # When the chunk is settled, then the claim is lost
+    assert await dynamo_store.settle(change.advance(job, tally(), {}), many(230)) is None
+
+    # And the second part was never written
+    assert len(await _all(dynamo_store, job)) == 99
+    assert (await dynamo_store.get(job.id)).steps == 0
+
+
+async def test_a_chunk_of_more_bytes_than_a_transaction_is_stored_whole(
+    dynamo_store: DynamoStore,
+) -> None:
+    job = await run_one(dynamo_store)
+    work = many(20, text="x" * 300_000)
+
+    done = await dynamo_store.settle(change.advance(job, tally(), {}), work)
+
+    assert done is not None
+    assert counts(done) == (20, 0, 0)
+    assert len(await _all(dynamo_store, job)) == 20
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (Record("big", {"text": "x" * ITEM_BYTES_MAX}), "'big'"),
+        (Record("k" * 1024, {}), "'kkkk"),
+    ],
+    ids=["its data", "its key"],
+)
+async def test_a_record_that_no_item_holds_is_named_and_its_chunk_refused(
+    dynamo_store: DynamoStore, record: Record, said: str
+) -> None:
+    job = await run_one(dynamo_store)
+    before = await everything(dynamo_store)
+
+    with pytest.raises(Malformed, match=said):
+        work = ChunkWork(records=[Record("small", {}), record])
+        await dynamo_store.settle(change.advance(job, tally(), {}), work)
+
+    assert await everything(dynamo_store) == before
+
+
+async def test_a_cursor_that_no_item_holds_is_refused(dynamo_store: DynamoStore) -> None:
+    job = await run_one(dynamo_store)
+    before = await everything(dynamo_store)
+
+    with pytest.raises(StoreError, match=f"job#{job.id}.*409,600"):
+        await dynamo_store.settle(change.advance(job, tally(cursor="x" * ITEM_BYTES_MAX), {}))
+
+    assert await everything(dynamo_store) == before
+
+
+async def test_a_hundred_events_of_a_chunk_fit_into_its_transaction(
+    dynamo_store: DynamoStore,
+) -> None:
+    job = await run_one(dynamo_store)
+    told = [ChunkEvent("page", {"n": n, "text": "x" * 8000}) for n in range(100)]
+
+    after_chunk = await dynamo_store.settle(
+        change.advance(job, tally(), {}), ChunkWork(events=told)
+    )
+
+    assert after_chunk is not None
+    events = await dynamo_store.events(job.id, after=0, limit=1000)
+    assert [event.id for event in events] == list(range(1, 103))
+    assert [event.data["n"] for event in events[1:-1]] == list(range(100))
+    page = await dynamo_store.events(job.id, after=37, limit=5)
+    assert [event.id for event in page] == [38, 39, 40, 41, 42]
+
+
+async def _all(store: DynamoStore, job: Job) -> list[Record]:
+    return list(await store.records(job.sync, job.connection_id, limit=10_000))
+
+
+# ---- what happens between the look at a row and the write --------------------------------------
+
+
+@pytest.mark.fault(4)
+async def test_a_change_that_was_decided_before_a_rescue_is_not_written_after_it(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    job = await run_one(dynamo_store)
+
+    async def rescue() -> None:
+        clock.advance(61)
+        await settled(elsewhere, change.rescue(job, after=timedelta(0)))
+
+    client.after_first("get_item", rescue)
+
+    assert await dynamo_store.settle(change.advance(job, tally(), {}), many(3)) is None
+    assert await _all(dynamo_store, job) == []
+    assert await kinds(dynamo_store, job.id) == ["submitted", "rescued"]
+
+
+@pytest.mark.fault(5)
+async def test_a_heartbeat_in_between_is_not_undone(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    job = await run_one(dynamo_store)
+
+    async def extend() -> None:
+        clock.advance(30)
+        await elsewhere.extend([Claim(job.id, job.token)], lease=LEASE)
+
+    client.after_first("get_item", extend)
+    done = await dynamo_store.settle(change.advance(job, tally(), {}))
+
+    assert done is not None
+    assert done.lease_until == clock.now() + LEASE
+    assert done == await dynamo_store.get(job.id)
+    clock.advance(59)
+    assert list(await dynamo_store.list_expired(limit=9)) == []
+
+
+async def test_a_pause_that_is_asked_for_in_between_is_met(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+) -> None:
+    job = await run_one(dynamo_store)
+
+    async def ask() -> None:
+        await settled(elsewhere, change.ask_pause(job))
+
+    client.after_first("get_item", ask)
+    done = await dynamo_store.settle(change.advance(job, tally(), {}), many(3))
+
+    assert done is not None
+    assert done.state is JobState.PAUSED
+    assert await kinds(dynamo_store, job.id) == ["submitted", "pause_asked", "paused"]
+
+
+async def test_a_record_that_another_job_stores_in_between_is_counted_as_it_was_found(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+) -> None:
+    # Given two syncs of one connection that store their records under the same name
+    mine = await run_one(dynamo_store, connection_id="c")
+    theirs = await run_one(dynamo_store, connection_id="c", sync="other")
+    record = ChunkWork(stored_as="notes", records=[Record("a", {"of": "them"})])
+
+    async def store() -> None:
+        await elsewhere.settle(change.advance(theirs, tally(), {}), record)
+
+    client.after_first("batch_get_item", store)
+    work = ChunkWork(records=[Record("a", {"of": "me"})])
+    done = await dynamo_store.settle(change.advance(mine, tally(), {}), work)
+
+    assert done is not None
+    assert counts(done) == (0, 1, 0)
+    assert await _all(dynamo_store, mine) == list(work.records)
+
+
+# ---- answers that are lost ---------------------------------------------------------------------
+
+
+@pytest.mark.fault(2)
+@pytest.mark.parametrize("times", [1, TRIES_MAX + 1])
+async def test_a_change_whose_answers_are_lost_is_written_once(
+    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock, times: int
+) -> None:
+    job = await run_one(dynamo_store)
+    client.choose = first(times, Fault.ANSWER_LOST, of="transact_write_items")
+
+    done = await settle_surely(
+        dynamo_store, clock, change.advance(job, tally(chunks=1), {}), many(3)
+    )
+
+    assert done is not None
+    assert (done.steps, done.summary.inserted) == (1, 3)
+    assert await kinds(dynamo_store, job.id) == ["submitted", "chunk"]
+
+
+async def test_a_claim_whose_answer_is_lost_is_found_by_the_sweeper(
+    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    job = await submit_one(dynamo_store)
+    client.choose = first(1, Fault.ANSWER_LOST, of="update_item")
+    with pytest.raises(StoreUnavailable):
+        await claim_one(dynamo_store)
+
+    clock.advance(61)
+
+    [lost] = await dynamo_store.list_expired(limit=10)
+    assert (lost.id, lost.token) == (job.id, 1)
+
+
+# ---- indexes that are behind -------------------------------------------------------------------
+
+
+@pytest.mark.fault(5)
+async def test_a_stale_entry_claims_nothing(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    # Given an index that still shows a job as pending that another worker has
+    client.freeze_indexes()
+    await submit_one(dynamo_store)
+    client.thaw_indexes()
+    client.freeze_indexes()
+    taken = await claim_one(dynamo_store)
+
+    # When a worker claims by what the index says
+    claimed = await dynamo_store.claim(Lane.COLD, worker="late", limit=1, lease=LEASE)
+
+    # Then it gets nothing, and looks again soon
+    assert list(claimed.jobs) == []
+    assert claimed.next_due_s is not None and 0 < claimed.next_due_s < 1
+    assert await dynamo_store.get(taken.id) == taken
+
+
+async def test_a_job_that_the_index_does_not_show_yet_is_claimed_by_its_hint(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    client.freeze_indexes()
+    assert (await dynamo_store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
+    job = await submit_one(dynamo_store)
+    assert (await dynamo_store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
+
+    claimed = await dynamo_store.claim_job(job.id, step=0, worker="w", lease=LEASE)
+
+    assert claimed is not None
+    assert claimed.state is JobState.RUNNING
+
+
+async def test_stale_entries_rescue_and_thaw_nothing(
+    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    # Given an index that shows a lease that has run out, and a cool-down that is over
+    running = await run_one(dynamo_store)
+    shut = await shut_one(dynamo_store, cooldown_s=10)
+    clock.advance(61)
+    client.freeze_indexes()
+    assert [job.id for job in await dynamo_store.list_expired(limit=9)] == [running.id]
+    assert [job.id for job in await dynamo_store.list_thawable(limit=9)] == [shut.id]
+
+    # When the worker comes back, and an operator takes over
+    await dynamo_store.extend([Claim(running.id, running.token)], lease=LEASE)
+    await settled(dynamo_store, change.keep_paused(shut))
+
+    # Then the rows are what counts
+    assert list(await dynamo_store.list_expired(limit=9)) == []
+    assert list(await dynamo_store.list_thawable(limit=9)) == []
+    assert await dynamo_store.release_provider("roam", stagger=MINUTE, limit=9) == 0
+
+
+async def test_the_active_job_of_a_connection_is_known_before_any_index_shows_it(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    client.freeze_indexes()
+    wanted = JobFilter(sync="notes", connection_id="c", states=(JobState.PENDING,))
+    assert list(await dynamo_store.list_jobs(wanted, limit=1)) == []
+    job = await submit_one(dynamo_store, connection_id="c")
+
+    assert list(await dynamo_store.list_jobs(wanted, limit=1)) == [job]
+
+
+# ---- hints -------------------------------------------------------------------------------------
+
+
+async def test_a_hint_claims_its_job_once(dynamo_store: DynamoStore) -> None:
+    job = await submit_one(dynamo_store)
+
+    async def claim(step: int | None) -> Job | None:
+        return await dynamo_store.claim_job(job.id, step=step, worker="w", lease=LEASE)
+
+    running = await claim(0)
+    assert running is not None
+    assert running == await dynamo_store.get(job.id)
+    # The same message again, and one without a step
+    assert await claim(0) is None
+    assert await claim(None) is None
+
+    # After a chunk the old message is late, and the new one is not
+    await settled(dynamo_store, change.rest(running, tally(), {}))
+    assert await claim(0) is None
+    assert (await claim(1)) is not None
+
+
+async def test_a_hint_that_comes_too_early_or_to_another_application_claims_nothing(
+    dynamo_store: DynamoStore, clock: ManualClock
+) -> None:
+    asleep = await submit_one(dynamo_store, delay_s=60)
+    foreign = await submit_one(dynamo_store, sync="elsewhere")
+
+    async def claim(job_id: str) -> Job | None:
+        return await dynamo_store.claim_job(job_id, step=None, worker="w", lease=LEASE)
+
+    assert [await claim(each) for each in (asleep.id, foreign.id, "never")] == [None, None, None]
+    clock.advance(60)
+    assert (await claim(asleep.id)) is not None
+
+
+async def test_due_jobs_are_listed_for_hints_without_being_claimed(
+    dynamo_store: DynamoStore, clock: ManualClock
+) -> None:
+    later = await submit_one(dynamo_store, delay_s=60)
+    first_job = await submit_one(dynamo_store)
+    await submit_one(dynamo_store, lane=Lane.HOT)
+
+    assert list(await dynamo_store.list_due(Lane.COLD, limit=10)) == [first_job]
+    clock.advance(60)
+    assert list(await dynamo_store.list_due(Lane.COLD, limit=10)) == [first_job, later]
+    assert list(await dynamo_store.list_due(Lane.COLD, limit=1)) == [first_job]
+
+
+# ---- throttling --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [Fault.THROUGHPUT, Fault.THROTTLED, Fault.CONFLICT])
+async def test_a_throttled_chunk_is_written_after_a_while(
+    dynamo_store: DynamoStore, client: FaultyClient, fault: Fault
+) -> None:
+    job = await run_one(dynamo_store)
+    client.choose = first(3, fault, of="transact_write_items")
+
+    done = await dynamo_store.settle(change.advance(job, tally(), {}), many(2))
+
+    assert done is not None
+    assert client.met[fault] == 3
+    assert await kinds(dynamo_store, job.id) == ["submitted", "chunk"]
+
+
+async def test_what_stays_throttled_is_unavailable_and_has_written_nothing(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    job = await run_one(dynamo_store)
+    before = await everything(dynamo_store)
+    client.choose = first(TRIES_MAX, Fault.THROTTLED, of="transact_write_items")
+
+    with pytest.raises(StoreUnavailable, match="ThrottlingException"):
+        await dynamo_store.settle(change.advance(job, tally(), {}), many(2))
+
+    client.choose = None
+    assert await everything(dynamo_store) == before
+
+
+async def test_a_breaker_is_noted_once_for_its_provider(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    for _ in range(3):
+        await shut_one(dynamo_store, source="roam")
+
+    assert client.sent["put_item"] == 1
+    assert await dynamo_store.table.get(keys.breaker("roam")) is not None
+    assert (await dynamo_store.open_breakers()) == {"roam": 3}
