@@ -284,10 +284,10 @@ ASKS = {
     "claim": Ask(
         claim,
         {
-            # On Postgres in one statement with the look at who sleeps.
-            "WITH (look AS .* )?picked AS": {"ix_headgate_jobs_queued"},
+            # On Postgres all of it is one statement.
+            "WITH (sleepers AS .* )?picked AS": {"ix_headgate_jobs_queued"},
             "(SELECT [?]|WITH .*look AS)": {"ix_headgate_jobs_asleep"},
-            "WITH sleepers AS .* UPDATE headgate_jobs SET turn": {
+            "WITH sleepers AS .*UPDATE headgate_jobs SET turn": {
                 "ix_headgate_jobs_asleep",
                 *_TURNS,
             },

@@ -17,8 +17,9 @@ from headgate.base.errors import NotFound, StoreError, StoreUnavailable
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
+from headgate.model.states import JobState
 from headgate.ports.signal import SignalHint
-from headgate.store.sql import postgres, queue
+from headgate.store.sql import postgres
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
@@ -534,25 +535,23 @@ def _sleep_a_moment(tx: Connection) -> None:
     tx.execute(text("SELECT pg_sleep(0.05)"))
 
 
-async def test_what_was_claimed_is_kept_where_waking_the_others_fails(
-    empty_store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given one job in line, one that has come due, and a database that fails to wake it
+async def test_waking_sleepers_is_part_of_the_claim(empty_store: SqlStore, sent: list[str]) -> None:
+    # Given one job in line, and two of another user that have come due
     store = empty_store
     waiting = await submit_one(store)
-    sleeper = await submit_one(store, delay_s=0.001)
+    sleepers = [await submit_one(store, user_id="user_2", delay_s=0.001) for _ in range(2)]
+    sent.clear()
 
-    def fail(*_: object) -> None:
-        raise StoreUnavailable
+    # When there is room for two
+    claimed = await store.claim(Lane.COLD, worker="w", limit=2, lease=LEASE)
 
-    with monkeypatch.context() as failing:
-        failing.setattr(queue, "wake_sleepers", fail)
-        first = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
-
-    # Then what was claimed is there, and the other comes with the next claim
-    assert ids(first.jobs) == [waiting.id]
-    second = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
-    assert ids(second.jobs) == [sleeper.id]
+    # Then users take turns, and the last sleeper has its turn, all by one statement
+    assert sent == ["WITH"]
+    assert sorted(ids(claimed.jobs)) == sorted([waiting.id, sleepers[0].id])
+    last = await store.get(sleepers[1].id)
+    assert (last.state, last.turn) == (JobState.PENDING, 3)
+    rest = await store.claim(Lane.COLD, worker="w", limit=2, lease=LEASE)
+    assert (ids(rest.jobs), rest.next_due_s) == ([last.id], None)
 
 
 async def test_who_finds_the_line_locked_by_another_claim_looks_again_soon(

@@ -1,47 +1,39 @@
-"""Jobs: submitting and claiming them.
+"""Jobs: submitting them.
 
-Many at once are submitted in `bulk_submit.py`. Changes of claimed jobs are in `settle.py`, the
-order of the queue is in `queue.py`, and lists of jobs are in `job_lists.py`. On Postgres submitting
-and claiming are one statement each, and need no explicit transaction.
+Many at once are submitted in `bulk_submit.py`. Claims are in `job_claims.py`, changes of claimed
+jobs in `settle.py`, the order of the queue in `queue.py`, and lists of jobs in `job_lists.py`. On
+Postgres submitting is one statement, and needs no explicit transaction.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BindParameter,
     Connection,
     Dialect,
-    Integer,
     Select,
     Text,
     bindparam,
-    case,
-    exists,
-    false,
     func,
     literal,
     null,
     select,
-    true,
 )
-from sqlalchemy.sql.dml import ReturningUpdate
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
-from headgate.model.job import EventKind, Job, Lane, Reason
+from headgate.model.job import EventKind, Job
 from headgate.ports.signal import SignalHint
 from headgate.ports.store import NewJob, SubmitResult
 from headgate.store.sql import events, queue
 from headgate.store.sql.moment import ZERO, Moment, instant
 from headgate.store.sql.new_jobs import DEFAULTS, FIRST, GIVEN
 from headgate.store.sql.prepared import prepare
-from headgate.store.sql.queue import OF_LANE, bind_syncs, for_each_sync
+from headgate.store.sql.queue import bind_syncs
 from headgate.store.sql.settle import TABLE, active_job_of
 from headgate.store.sql.statements import ROWS_MAX, insert_into
-from headgate.store.sql.tables import ACTIVE, ASLEEP, QUEUED, job_events, jobs
-from headgate.store.sql.types import UtcTime
+from headgate.store.sql.tables import ACTIVE, job_events, jobs
 
 _SUBMIT_TRIES_MAX = 3
 
@@ -184,124 +176,3 @@ def active_by_connection(
         )
         found.update((connection_id, job_id) for connection_id, job_id in tx.execute(query))
     return found
-
-
-# ---- claiming ----------------------------------------------------------------------------------
-
-
-class ClaimResult(NamedTuple):
-    """The jobs that a claim got, and when the first sleeping job is due."""
-
-    jobs: list[Job]
-    #: Seconds; None if no job sleeps.
-    next_due_s: float | None
-    #: More jobs are queued, but a claim at the same time has locked them and may leave them.
-    crowded: bool = False
-
-    @property
-    def wakes(self) -> bool:
-        """Whether sleeping jobs are due."""
-        return self.next_due_s is not None and self.next_due_s <= 0
-
-
-def claim(
-    tx: Connection,
-    now: Moment,
-    lane: Lane,
-    *,
-    syncs: Sequence[str],
-    worker: str,
-    limit: int,
-    lease: timedelta,
-    wake: bool = False,
-) -> ClaimResult:
-    """Claim the lowest turns of the lane; with `wake`, jobs that are due join the queue first."""
-    if wake:
-        queue.wake_sleepers(tx, now, lane, syncs)
-    binds = {
-        "of_lane": lane,
-        "most": limit,
-        "by_worker": worker,
-        **bind_syncs(syncs),
-        **now.binds(lease=lease),
-    }
-    return _run_claim(tx, now, len(syncs), binds)
-
-
-def _run_claim(tx: Connection, now: Moment, syncs: int, binds: dict[str, Any]) -> ClaimResult:
-    if tx.dialect.name == "postgresql":
-        rows = prepare(_claim_and_next_due(syncs, server=now.server), tx.dialect).run(tx, binds)
-        at, first, crowded = rows[0][:3]
-        # If no job was claimed, there is still one row.
-        taken = [TABLE.to_row(row[3:]) for row in rows if row[3] is not None]
-    else:
-        claimed = prepare(_claim(syncs, server=now.server), tx.dialect).run(tx, binds)
-        taken = [TABLE.to_row(row) for row in claimed]
-        [(at, first)] = prepare(_next_due(syncs, server=now.server), tx.dialect).run(tx, binds)
-        crowded = False
-    due_s = None if first is None else max(0.0, (first - at).total_seconds())
-    return ClaimResult(taken, due_s, crowded)
-
-
-@cache
-def _claim(syncs: int, *, server: bool) -> ReturningUpdate[Any]:
-    limit_param = bindparam("most", type_=Integer)
-
-    def queued(sync: BindParameter[str]) -> Select[Any]:
-        return (
-            select(jobs.c.id, jobs.c.turn, jobs.c.wake_at)
-            .where(QUEUED, jobs.c.lane == OF_LANE, jobs.c.sync == sync)
-            .order_by(jobs.c.turn, jobs.c.wake_at, jobs.c.id)
-            .limit(limit_param)
-            .with_for_update(skip_locked=True)
-        )
-
-    first = for_each_sync(syncs, queued)
-    lowest = (
-        select(first.c.id).order_by(first.c.turn, first.c.wake_at, first.c.id).limit(limit_param)
-    )
-    started_at = func.coalesce(jobs.c.started_at, instant(server=server), type_=UtcTime)
-    return TABLE.claim(
-        lowest, server=server, reason=Reason.WORKING, turn=None, started_at=started_at
-    )
-
-
-@cache
-def _next_due(syncs: int, *, server: bool) -> Select[Any, Any]:
-    first = for_each_sync(
-        syncs,
-        lambda sync: select(func.min(jobs.c.wake_at).label("first")).where(
-            ASLEEP, jobs.c.lane == OF_LANE, jobs.c.sync == sync
-        ),
-    )
-    at = instant(server=server).label("at")
-    return select(at, func.min(first.c.first)).select_from(first)
-
-
-@cache
-def _claim_and_next_due(syncs: int, *, server: bool) -> Select[Any]:
-    """Claim and read the next due time in one statement, and whether a concurrent claim hides jobs.
-
-    A claim locks the first jobs of every sync and takes the lowest of them; the others are left.
-    """
-    taken = _claim(syncs, server=server).cte("taken")
-    due = _next_due(syncs, server=server).cte("look")
-    left = for_each_sync(
-        syncs,
-        lambda sync: (
-            select(jobs.c.id)
-            .where(
-                QUEUED,
-                jobs.c.lane == OF_LANE,
-                jobs.c.sync == sync,
-                jobs.c.id.not_in(select(taken.c.id)),
-            )
-            .limit(1)
-        ),
-    )
-    # Evaluated only if the claim got fewer jobs than it wanted.
-    wants_more = select(func.count()).select_from(taken).scalar_subquery() < bindparam(
-        "most", type_=Integer
-    )
-    crowded = case((wants_more, exists(select(left.c.id))), else_=false()).label("crowded")
-    return select(*due.c, crowded, *taken.c).select_from(due.outerjoin(taken, true()))

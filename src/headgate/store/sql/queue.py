@@ -22,6 +22,7 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
+    CTE,
     BindParameter,
     ColumnElement,
     Connection,
@@ -29,19 +30,17 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     Text,
-    Update,
     bindparam,
     func,
     literal_column,
     select,
     union_all,
-    update,
 )
 from sqlalchemy.sql.selectable import Subquery
 
 from headgate.model.job import Lane
 from headgate.model.states import JobState
-from headgate.store.sql.moment import Moment, instant
+from headgate.store.sql.moment import instant
 from headgate.store.sql.prepared import prepare
 from headgate.store.sql.statements import bind_texts, texts
 from headgate.store.sql.tables import ASLEEP, in_states, jobs
@@ -97,14 +96,9 @@ def next_turns(
     return turns
 
 
-def wake_sleepers(tx: Connection, now: Moment, lane: Lane, syncs: Sequence[str]) -> None:
-    """Give turns to the sleeping jobs that are due, in the order of their `wake_at`."""
-    binds = {"of_lane": lane, **bind_syncs(syncs), **now.binds()}
-    tx.execute(_wake(len(syncs), server=now.server), binds)
+def due_sleepers(syncs: int, *, server: bool) -> CTE:
+    """The sleeping jobs that are due, locked, with the turns by which they join the queue."""
 
-
-@cache
-def _wake(syncs: int, *, server: bool) -> Update:
     def due(sync: BindParameter[str]) -> Select[Any]:
         return (
             select(jobs.c.id, jobs.c.user_id, jobs.c.wake_at)
@@ -125,12 +119,8 @@ def _wake(syncs: int, *, server: bool) -> Update:
     place = func.row_number().over(
         partition_by=sleepers.c.user_id, order_by=(sleepers.c.wake_at, sleepers.c.id)
     )
-    placed = select(sleepers.c.id, place.label("place")).cte("placed")
-    return (
-        update(jobs)
-        .where(jobs.c.id == placed.c.id)
-        .values(turn=next_turn(syncs, jobs.c.user_id) + placed.c.place - literal_column("1"))
-    )
+    turn = next_turn(syncs, sleepers.c.user_id) + place - literal_column("1")
+    return select(sleepers.c.id, sleepers.c.wake_at, turn.label("turn")).cte("due")
 
 
 def _turn_served(syncs: int) -> ScalarSelect[int]:

@@ -6,7 +6,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from headgate.base.errors import StoreError, StoreFault
+from headgate.base.errors import StoreFault
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
@@ -16,6 +16,7 @@ from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitResult
 from headgate.ports.submission import SubmitOutcome
 from headgate.store.sql import (
     bulk_submit,
+    job_claims,
     job_counts,
     job_lists,
     jobs,
@@ -34,7 +35,7 @@ from headgate.store.sql import high_water as marks
 from headgate.store.sql import receipts as sent
 from headgate.store.sql import records as stored
 from headgate.store.sql.database import Database
-from headgate.store.sql.jobs import ClaimResult
+from headgate.store.sql.job_claims import ClaimResult
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import (
@@ -86,20 +87,11 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         """Claim up to `limit` due jobs of the lane and of this application's syncs."""
         if not self._syncs:
             return JobClaimResult([], None)
-        claim = partial(jobs.claim, syncs=self._syncs, worker=worker, lease=lease)
-        run, now = self.database.autocommit, self.database.moment
-        first = await run(lambda tx: claim(tx, now(), lane, limit=limit))
-        if not first.wakes:
-            return _claim_result(first.jobs, first, limit)
-        # A second operation: the first claim is valid even if this one fails.
-        free = limit - len(first.jobs)
-        try:
-            more = await run(lambda tx: claim(tx, now(), lane, limit=free, wake=True))
-        except StoreError:
-            if not first.jobs:
-                raise
-            return JobClaimResult(first.jobs, 0.0)
-        return _claim_result([*first.jobs, *more.jobs], more, limit)
+        claim = partial(job_claims.claim, syncs=self._syncs, worker=worker, lease=lease)
+        claimed = await self.database.autocommit(
+            lambda tx: claim(tx, self.database.moment(), lane, limit=limit)
+        )
+        return _claim_result(claimed, limit)
 
     async def list_thawable(self, *, limit: int) -> Sequence[Job]:
         """Paused jobs of this application's syncs that may go on."""
@@ -189,10 +181,10 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return await self.database.free_locks()
 
 
-def _claim_result(claimed: Sequence[Job], last: ClaimResult, limit: int) -> JobClaimResult:
+def _claim_result(claimed: ClaimResult, limit: int) -> JobClaimResult:
     """The claimed jobs and, if fewer than wanted, when to claim again."""
-    if len(claimed) == limit:
-        return JobClaimResult(claimed, None)
-    if last.crowded or (not claimed and last.wakes):
-        return JobClaimResult(claimed, CROWDED_S)
-    return JobClaimResult(claimed, last.next_due_s)
+    if len(claimed.jobs) == limit:
+        return JobClaimResult(claimed.jobs, None)
+    if claimed.crowded or (not claimed.jobs and claimed.wakes):
+        return JobClaimResult(claimed.jobs, CROWDED_S)
+    return JobClaimResult(claimed.jobs, claimed.next_due_s)
