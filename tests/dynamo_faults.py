@@ -3,11 +3,13 @@
 A test gives the faults: a function that is asked before every request, or one at random by a seed.
 """
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from botocore.exceptions import ClientError, ConnectionClosedError
 
@@ -68,7 +70,7 @@ class FaultyClient(DynamoClient):
             return answer
         self.met[fault] += 1
         if fault is Fault.ANSWER_LOST:
-            await super().call(client, operation, request)
+            await self._call(client, operation, request)
         if fault in {Fault.ANSWER_LOST, Fault.UNREACHABLE}:
             raise _NO_ANSWER
         raise refusal(operation, request, fault)
@@ -87,11 +89,26 @@ class FaultyClient(DynamoClient):
 
     async def _answer(self, client: Any, operation: str, request: Request) -> Mapping[str, Any]:
         if self._frozen is None or "IndexName" not in request:
-            return await super().call(client, operation, request)
+            return await self._call(client, operation, request)
         key = repr(sorted(request.items(), key=lambda each: each[0]))
         if key not in self._frozen:
-            self._frozen[key] = await super().call(client, operation, request)
+            self._frozen[key] = await self._call(client, operation, request)
         return self._frozen[key]
+
+    async def _call(self, client: Any, operation: str, request: Request) -> Mapping[str, Any]:
+        async with _turn(self.address.endpoint):
+            return await super().call(client, operation, request)
+
+
+#: One request at a time for each server and event loop: Moto does not isolate its transactions.
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str | None, asyncio.Lock]] = (
+    WeakKeyDictionary()
+)
+
+
+def _turn(endpoint: str | None) -> asyncio.Lock:
+    locks = _turns.setdefault(asyncio.get_running_loop(), {})
+    return locks.setdefault(endpoint, asyncio.Lock())
 
 
 def refusal(operation: str, request: Request, fault: Fault) -> ClientError:

@@ -18,7 +18,7 @@ from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import budgets
 from tests import limiters, stores
-from tests.conformance.databases import EMULATORS, KINDS, any_database
+from tests.conformance.databases import EMULATORS, KINDS, OpenDatabase, any_database
 from tests.conformance.leased_types import DYNAMO_TYPES
 
 #: An emulator takes a hundred times as long for a row as DynamoDB does.
@@ -56,11 +56,15 @@ def _is_wanted(item: pytest.Item, seen: set[str]) -> bool:
 
 
 @pytest.fixture(params=KINDS)
-async def store(
-    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
-) -> AsyncIterator[Store]:
+def open_any(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> OpenDatabase:
+    """Opens a database of each kind in turn, empty."""
+    return any_database(request, request.param, clock, tmp_path)
+
+
+@pytest.fixture
+async def store(open_any: OpenDatabase) -> AsyncIterator[Store]:
     """An empty store, on each kind of database in turn."""
-    async with any_database(request, request.param, clock, tmp_path) as database:
+    async with open_any() as database:
         if isinstance(database, DynamoTable):
             yield DynamoStore(database, stores.SYNCS)
         else:

@@ -1,7 +1,7 @@
 """Databases of every kind for the suite, open and empty."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,17 +16,35 @@ EMULATORS = ("ministack", "moto")
 KINDS = ("sqlite", "postgres", *EMULATORS)
 
 
-@asynccontextmanager
-async def any_database(
+#: Opens a database, empty, and closes it at the end.
+OpenDatabase = Callable[[], AbstractAsyncContextManager[Database | DynamoTable]]
+
+
+def any_database(
     request: pytest.FixtureRequest, kind: str, clock: ManualClock, folder: Path
-) -> AsyncIterator[Database | DynamoTable]:
-    """A database of that kind, open and empty; closed at the end."""
-    if kind not in EMULATORS:
-        async with stores.opened(stores.make_database(request, kind, clock, folder)()) as database:
-            yield database
-        return
-    table = await dynamo.new_table(request.getfixturevalue(f"{kind}_address"), clock)
+) -> OpenDatabase:
+    """What opens a database of that kind.
+
+    For a fixture that is not a coroutine: the servers start, and the schema is made, in a loop of
+    their own.
+    """
+    if kind in EMULATORS:
+        endpoint: str = request.getfixturevalue(f"{kind}_address")
+        return lambda: _opened_table(endpoint, clock)
+    make = stores.make_database(request, kind, clock, folder)
+    return lambda: _opened_database(make)
+
+
+@asynccontextmanager
+async def _opened_table(endpoint: str, clock: ManualClock) -> AsyncIterator[DynamoTable]:
+    table = await dynamo.new_table(endpoint, clock)
     try:
         yield table
     finally:
         await table.close()
+
+
+@asynccontextmanager
+async def _opened_database(make: stores.MakeDatabase) -> AsyncIterator[Database]:
+    async with stores.opened(make()) as database:
+        yield database

@@ -7,7 +7,6 @@ What only one type does is tested beside it: `test_store_*.py` for jobs, `test_i
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from headgate.base.errors import NotFound, StoreError
 from headgate.flow.rescue import BATCH_MAX, rescue_expired
 from headgate.model.lease import Claim
 from headgate.store.sql.database import Database, Operation
-from tests.conformance.databases import KINDS, any_database
+from tests.conformance.databases import OpenDatabase
 from tests.conformance.leased_types import (
     CHANGES,
     RESCUES,
@@ -37,12 +36,10 @@ def type_name(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(params=KINDS)
-async def rows(
-    request: pytest.FixtureRequest, type_name: str, clock: ManualClock, tmp_path: Path
-) -> AsyncIterator[LeasedRows]:
+@pytest.fixture
+async def rows(type_name: str, open_any: OpenDatabase) -> AsyncIterator[LeasedRows]:
     """The rows of that type, on each kind of database in turn; there are none yet."""
-    async with any_database(request, request.param, clock, tmp_path) as database:
+    async with open_any() as database:
         yield TYPES[type_name](database)
 
 
