@@ -1,16 +1,16 @@
 """`headgate job …`: submit, follow and control jobs."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headgate.app import App
-from headgate.base.errors import Conflict
+from headgate.base.errors import Conflict, InvalidInput
+from headgate.cli.job_files import default_mode, submit_file
 from headgate.flow.job_view import EventPage, JobStatus, JobView
 from headgate.flow.jobs import LIST_MAX
-from headgate.flow.registry import Sync
 from headgate.flow.submit import JobRequest
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import ConnectionState, JobState
@@ -23,6 +23,7 @@ from headgate.toolkit.commands.loading import (
     DatabaseOption,
     JsonOption,
     load_app,
+    report_errors,
     run,
     run_list,
 )
@@ -82,9 +83,10 @@ UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of thi
 @example("headgate job submit steps --user ada --mode history --from 2024-01-01 --to 2024-12-31")
 def submit(
     sync: Annotated[
-        str, typer.Argument(help="The sync to run.", autocompletion=complete_syncs, metavar="SYNC")
-    ],
-    user: Annotated[str, typer.Option("--user", help="The user whose data is read.")],
+        str | None,
+        typer.Argument(help="The sync to run.", autocompletion=complete_syncs, metavar="SYNC"),
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The user whose data is read.")] = None,
     connection: Annotated[
         str | None, typer.Option(help="The connection to the source, if the user has several.")
     ] = None,
@@ -105,29 +107,62 @@ def submit(
     key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,
     options: Annotated[str | None, typer.Option(help="JSON object for the source.")] = None,
     delay: Annotated[float, typer.Option(help="Seconds to wait before it starts.")] = 0.0,
+    file: Annotated[
+        str | None,
+        typer.Option(help="Submit the jobs of this file, one JSON object a line; - is stdin."),
+    ] = None,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Submit a job. The same key again returns the same job."""
+    """Submit a job, or with --file many. The same key again returns the same job.
 
-    async def use(opened: App) -> tuple[SubmitResult, JobStatus]:
-        wanted = JobRequest(
+    A line of the file has the fields of the API: {"sync": "steps", "user_id": "ada", "key": "1"}.
+    If one is wrong, nothing is submitted. A thousand jobs at a time are stored together.
+
+    Exit codes with --file: 0 none was refused, 1 some were, 2 a line is wrong, 4 the settings or
+    the database, 130 interrupted.
+    """
+    with report_errors(json=json):
+        fields = _fields(
             sync=sync,
             user_id=user,
             connection_id=connection,
             destination_connection_id=destination_connection,
-            mode=mode or _default_mode(opened.registry.get(sync)),
+            mode=mode,
             start=start,
             end=end,
-            reprocess=reprocess,
+            reprocess=None if reprocess is Reprocess.FAILED else reprocess,
             since=since,
             limit=limit,
             lane=lane,
             key=key,
-            options={} if options is None else parse_json_object("options", options),
-            delay_s=delay,
+            options=None if options is None else parse_json_object("options", options),
+            delay_s=delay or None,
         )
-        submitted = await opened.jobs.start(wanted)
+        _check_named(fields, file)
+    if file is not None:
+        raise typer.Exit(submit_file(file, app=app, json=json))
+    _submit_one(fields, app, json=json)
+
+
+def _fields(**given: Any) -> dict[str, Any]:
+    """The fields of a request that were given."""
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _check_named(fields: Mapping[str, Any], file: str | None) -> None:
+    """Refuse a job in words beside a file, and one without its sync and user."""
+    if file is not None and fields:
+        raise InvalidInput(next(iter(fields)), "the file's lines name it; leave it out")
+    for name in () if file is not None else ("sync", "user_id"):
+        if name not in fields:
+            raise InvalidInput(name, "is missing; name it, or submit a file of jobs with --file")
+
+
+def _submit_one(fields: Mapping[str, Any], app: str | None, *, json: bool) -> None:
+    async def use(opened: App) -> tuple[SubmitResult, JobStatus]:
+        mode = default_mode(opened.registry.get(fields["sync"]))
+        submitted = await opened.jobs.start(JobRequest(**{"mode": mode, **fields}))
         return submitted, await opened.jobs.status(submitted.job.id)
 
     loaded = load_app(app, None, needs_syncs=True, json=json)
@@ -273,10 +308,6 @@ async def retry_job(app: App, job_id: str, user: str | None) -> Job:
                 f"in first. Nothing is lost. Then it goes on: {reconnect_command(status)}"
             )
     return await app.jobs.retry_now(job_id, user_id=user)
-
-
-def _default_mode(sync: Sync) -> Mode:
-    return sync.modes[0] if len(sync.modes) == 1 else Mode.FULL
 
 
 def _control(

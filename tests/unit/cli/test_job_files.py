@@ -1,0 +1,196 @@
+"""`headgate job submit --file`: all lines are validated first, results in order, bounded memory."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate.base.errors import StoreUnavailable
+from headgate.cli import job_files
+from headgate.flow.jobs import Jobs
+from tests.unit.cli.test_jobs import Run
+from tests.unit.cli.test_jobs import headgate as headgate
+
+
+def line(user_id: str, /, **more: Any) -> str:
+    return json.dumps({"sync": "sync", "user_id": user_id, **more})
+
+
+def jobs(headgate: Run) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(headgate("job", "list", "--json").stdout)["data"]
+    return listed
+
+
+def submit(headgate: Run, *lines: str, options: tuple[str, ...] = ("--json",)) -> Any:
+    return headgate("job", "submit", "--file", "-", *options, input="\n".join(lines))
+
+
+def outcomes(text: str) -> list[dict[str, Any]]:
+    return [json.loads(each) for each in text.splitlines()]
+
+
+def test_every_line_is_answered_in_order(headgate: Run) -> None:
+    told = submit(
+        headgate,
+        line("ada", key="a"),
+        "",
+        line("bob", mode="limit", limit=3, lane="cold", options={"deep": [1]}, delay_s=60),
+        line("bob"),
+        line("ada", key="a"),
+        line("ada", key="a", mode="since"),
+    )
+
+    assert told.exit_code == 1
+    found = outcomes(told.stdout)
+    ada, bob = found[0]["job_id"], found[1]["job_id"]
+    assert [(each["line"], each["status"], each["job_id"]) for each in found] == [
+        (1, "created", ada),
+        (3, "created", bob),
+        (4, "active", bob),
+        (5, "existing", ada),
+        (6, "refused", ada),
+    ]
+    assert (found[4]["field"], found[4]["error"]["type"]) == ("key", "KeyReused")
+    assert "created 2 · existing 1 · active 1 · refused 1" in told.stderr
+    by_id = {job["id"]: job for job in jobs(headgate)}
+    assert (by_id[bob]["mode"], by_id[bob]["lane"]) == ("limit", "cold")
+
+
+def test_a_summary_is_printed_for_people(headgate: Run) -> None:
+    Path("many.jsonl").write_text("\n".join([line("ada"), line("ada")]), encoding="utf-8")
+
+    told = headgate("job", "submit", "--file", "many.jsonl")
+
+    assert told.exit_code == 0, told.output
+    facts = dict(each.split() for each in told.stdout.splitlines())
+    assert facts == {"created": "1", "existing": "0", "active": "1", "refused": "0"}
+
+
+def test_refused_lines_are_told_up_to_a_number(headgate: Run) -> None:
+    submit(headgate, line("ada", key="a"))
+    wrong = [line("ada", key="a", mode="since") for _ in range(job_files.TOLD_MAX + 5)]
+
+    told = submit(headgate, line("ada", key="a"), *wrong, options=())
+
+    assert told.exit_code == 1
+    said = told.stderr.splitlines()
+    assert said[0].startswith("line 2: refused: key: it was used before for a different request")
+    assert len([each for each in said if ": refused: " in each]) == job_files.TOLD_MAX
+    assert f"refused   {len(wrong)}" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (line("ada", mode="some"), "mode: 'some' is not one of full, since, limit, history"),
+        (line("ada", sync="other"), "sync: no sync is called 'other'; registered: 'sync'"),
+        (line("ada", start_date="2024-01-31"), "start_date: only mode history takes it"),
+        (line("ada", mode="history", start_date="2024-01-31"), "end_date: mode history needs a"),
+        (line("ada", mode="history", start_date="soon"), "start_date: Invalid RFC3339 encoded"),
+        (line("ada", since="2024-01-31T00:00:00", mode="since"), "since: 2024-01-31T00:00:00 has"),
+        (line("ada", limit="3"), "limit: Expected `int | null`, got `str`"),
+        (line(""), "user_id: must not be empty"),
+        ('{"sync": "sync"}', "user_id: is missing"),
+        (line("ada", user="x"), "user: is no field of a job; there are: sync, user_id, "),
+        ('{"sync": "sync"', "job: a line must be one JSON object; "),
+        ("[]", "job: Expected `object`, got `array`"),
+    ],
+)
+def test_a_wrong_line_and_its_field_are_named_and_nothing_is_written(
+    headgate: Run, wrong: str, said: str
+) -> None:
+    good = [line(f"user {number}") for number in range(3)]
+
+    told = submit(headgate, *good, wrong, *good)
+    for_people = submit(headgate, *good, wrong, *good, options=())
+
+    assert (told.exit_code, for_people.exit_code) == (2, 2)
+    [error] = outcomes(told.stdout)
+    assert error["error"]["message"].startswith(f"line 4: {said}")
+    assert f"error line 4: {said}" in for_people.stderr.replace("\n", " ")
+    assert "1 line is wrong. Nothing was submitted" in for_people.stderr
+    assert jobs(headgate) == []
+
+
+def test_many_wrong_lines_are_counted_and_the_first_are_named(headgate: Run) -> None:
+    told = submit(headgate, *(["nothing"] * 1500))
+
+    assert told.exit_code == 2
+    assert len(told.stdout.splitlines()) == job_files.TOLD_MAX
+    assert "1,500 lines are wrong; the first 20 are named" in told.stderr
+
+
+def test_a_line_without_an_end_is_not_read_into_memory(headgate: Run) -> None:
+    told = submit(headgate, line("ada"), "x" * (job_files.LINE_BYTES_MAX + 1))
+
+    assert told.exit_code == 2
+    assert "line 2: is longer than" in outcomes(told.stdout)[-1]["error"]["message"]
+    assert jobs(headgate) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sync", "--file", "x"], "SYNC: the file's lines name it"),
+        (["--user", "ada", "--file", "x"], "--user: the file's lines name it"),
+        (["--delay", "3", "--file", "x"], "--delay: the file's lines name it"),
+        (["--file", "nothing.jsonl"], "--file: nothing.jsonl cannot be read: No such file"),
+        (["--user", "ada"], "SYNC: is missing; name it, or submit a file of jobs with --file"),
+        (["sync"], "--user: is missing; name it"),
+    ],
+)
+def test_a_file_and_a_job_in_words_exclude_each_other(
+    headgate: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["headgate", "job", "submit", *arguments])
+
+    told = headgate("job", "submit", *arguments)
+
+    assert told.exit_code == 2
+    assert said in told.stderr
+
+
+def test_a_failure_says_how_far_it_came(headgate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_files, "BATCH", 2)
+    submit_many = Jobs.submit_many
+
+    async def fail(self: Jobs, requests: Any) -> Any:
+        if any(each.user_id == "user 4" for each in requests):
+            raise StoreUnavailable
+        return await submit_many(self, requests)
+
+    monkeypatch.setattr(Jobs, "submit_many", fail)
+    told = submit(headgate, *(line(f"user {number}") for number in range(6)), options=())
+
+    assert told.exit_code == 4
+    assert "4 of 6 requests were carried out (created 4 · " in told.stderr.replace("\n", " ")
+    assert len(jobs(headgate)) == 4
+
+
+def test_the_memory_does_not_grow_with_the_file(headgate: Run, tmp_path: Path) -> None:
+    """The lines of a file eight times as long take no more memory, within what varies anyway."""
+    del headgate
+
+    def peak_kb(count: int) -> int:
+        file = tmp_path / f"{count}.jsonl"
+        file.write_text("\n".join(line(f"user {n}") for n in range(count)), encoding="utf-8")
+        code = (
+            "import resource, sys; from headgate.cli.main import main; "
+            "import atexit; atexit.register(lambda: print("
+            "resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)); main()"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-c", code, "job", "submit", "--file", str(file)],
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return int(ran.stderr.split()[-1])
+
+    assert peak_kb(16_000) < peak_kb(2_000) + 8_000
