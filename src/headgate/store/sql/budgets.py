@@ -1,38 +1,23 @@
 """The ledgers of budgets: locked, changed by the policy and written back in one transaction."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, Dialect, FromClause, UpdateBase, select, update
 
-from headgate.model.budget import Budget, Ledger, Scope, to_ms
+from headgate.model.budget import Ledger, to_ms
+from headgate.store.ledgers import LedgerOperation
 from headgate.store.sql.many import BatchStatement, by_key, insert_many
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.statements import Insert, insert_into
 from headgate.store.sql.tables import budgets, limiters
 
 
-class LedgerOperation(NamedTuple):
-    """One operation on a budget's ledgers; its outcome is the result of `spend`."""
-
-    budget: Budget
-    connection_id: str
-    #: Called with the ledgers by scope, and the time in milliseconds.
-    spend: Callable[[Mapping[Scope, Ledger], int], Any]
-
-
 def spend(tx: Connection, now: Moment, batch: Sequence[LedgerOperation]) -> list[Any]:
     """Run the operations one after another, under the ledgers' locks; returns their outcomes."""
-    keys = [
-        {scope: each.budget.ledger_key(scope, each.connection_id) for scope in each.budget.scopes}
-        for each in batch
-    ]
-    ledgers = _lock(tx, now, sorted({key for by_scope in keys for key in by_scope.values()}))
+    ledgers = _lock(tx, now, sorted({key for each in batch for key in each.keys().values()}))
     at = now.read(tx)
-    outcomes = [
-        each.spend({scope: ledgers[key] for scope, key in by_scope.items()}, to_ms(at))
-        for each, by_scope in zip(batch, keys, strict=True)
-    ]
+    outcomes = [each.run(ledgers, to_ms(at)) for each in batch]
     _write.run(
         tx,
         [
