@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from headgate.model.user import Preferences
-from headgate.store.sql.documents import compress
+from headgate.store.packing import compress
 from headgate.store.sql.personal_data import TABLES
 from headgate.store.sql.types import JsonOf, OneOf, UtcTime
 

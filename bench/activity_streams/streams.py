@@ -28,9 +28,9 @@ from headgate.connectors.strava.streams import streams_document
 from headgate.model import item as change
 from headgate.model.item import Document
 from headgate.ports.items import NewItem
+from headgate.store.packing import LEVEL
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
-from headgate.store.sql.documents import LEVEL
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase

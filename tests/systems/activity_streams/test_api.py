@@ -31,10 +31,10 @@ from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
 from headgate.sandbox.strava import access
+from headgate.store.packing import PackedDocument, compress
 from headgate.store.sql import documents as stored_documents
 from headgate.store.sql import item_store
 from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.documents import PackedDocument, compress
 from headgate.systems.activity_streams import documents, system
 from headgate.systems.activity_streams.names import (
     ACTIVITIES,

@@ -7,8 +7,8 @@ from sqlalchemy import Connection
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.states import ItemEdge
 from headgate.ports.items import ServedItem
+from headgate.store.packing import PackedDocument, pack
 from headgate.store.sql import documents, item_counts, items
-from headgate.store.sql.documents import PackedDocument, pack
 from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import autocommits_timed, reads, reads_timed, writes, writes_timed

@@ -34,8 +34,8 @@ from headgate.ports.items import (
     NewItem,
     RegisterResult,
 )
+from headgate.store.packing import PackedDocument
 from headgate.store.sql import documents, records, removals, tombstones
-from headgate.store.sql.documents import PackedDocument
 from headgate.store.sql.leases import LeaseTable, RowUpdate, seconds_until_first
 from headgate.store.sql.many import insert_many
 from headgate.store.sql.moment import Moment, instant

@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from headgate.base.encoding import JsonObject, from_json
-from headgate.store.sql.documents import ENCODING
+from headgate.store.packing import ENCODING
 from headgate.store.sql.tables import (
     api_keys,
     connect_attempts,
