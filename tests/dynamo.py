@@ -14,6 +14,7 @@ from headgate.model.job import Job
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.address import DynamoAddress
 from headgate.store.dynamodb.attributes import from_attributes
+from headgate.store.dynamodb.definition import definition
 from headgate.store.dynamodb.job_items import changing_attributes
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
@@ -43,10 +44,10 @@ def table_on(endpoint: str, name: str, clock: Clock, *, server_time: bool = Fals
 
 
 async def new_table(endpoint: str, clock: Clock) -> DynamoTable:
-    """A new, empty, open table."""
+    """A new, empty, open table, where nothing expires by itself: that is by the real time."""
     table = table_on(endpoint, f"headgate_{next(_numbers)}", clock)
     await table.open()
-    await table.create()
+    await table.client.send("create_table", {"TableName": table.name, **definition()})
     return table
 
 

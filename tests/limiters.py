@@ -31,14 +31,17 @@ from headgate.model.job import Lane
 from headgate.policy import headroom, spending
 from headgate.policy.headroom import Headroom, Shortage
 from headgate.ports.limiter import Limiter, LimiterMemory
+from headgate.store.dynamodb.limiter import DynamoLimiter
+from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.tables import budgets
+from tests import dynamo
 
 T = TypeVar("T")
 
-KINDS = ("sqlite", "postgres", "redis", "memory")
+KINDS = ("sqlite", "postgres", "ministack", "moto", "redis", "memory")
 #: Strava's limits, as its documentation gives them.
 STRAVA = Budget("strava", [Limit(100, per="15min", reserve=20), Limit(1000, per="day")])
 
@@ -94,7 +97,7 @@ class Opened:
     """Everything that a test has opened, to be closed at its end."""
 
     def __init__(self) -> None:
-        self._open: list[SqliteDatabase | PostgresDatabase | RedisLimiter] = []
+        self._open: list[SqliteDatabase | PostgresDatabase | DynamoTable | RedisLimiter] = []
 
     async def sqlite(self, path: Path, clock: Clock) -> SqlLimiter:
         database = SqliteDatabase(path, clock)
@@ -107,6 +110,17 @@ class Opened:
         self._open.append(database)
         await database.open()
         return SqlLimiter(database)
+
+    async def dynamodb(
+        self, endpoint: str, clock: Clock, table_name: str | None = None
+    ) -> tuple[DynamoLimiter, DynamoTable]:
+        if table_name is None:
+            table = await dynamo.new_table(endpoint, clock)
+        else:
+            table = dynamo.table_on(endpoint, table_name, clock)
+            await table.open()
+        self._open.append(table)
+        return DynamoLimiter(table), table
 
     def redis(
         self,
@@ -143,6 +157,22 @@ def postgres_bench(opened: Opened, url: str, clock: Clock) -> Bench:
             await database.close()
 
     return Bench("postgres", lambda: opened.postgres(url, clock), ledgers)
+
+
+def dynamodb_bench(opened: Opened, kind: str, endpoint: str, clock: Clock) -> Bench:
+    """A new table on an AWS-compatible server."""
+    tables: list[DynamoTable] = []
+
+    async def another() -> Limiter:
+        name = tables[0].name if tables else None
+        limiter, table = await opened.dynamodb(endpoint, clock, name)
+        tables.append(table)
+        return limiter
+
+    async def ledgers() -> dict[str, Ledger]:
+        return dynamodb_ledgers(await dynamo.scan(tables[0]))
+
+    return Bench(kind, another, ledgers)
 
 
 def redis_bench(opened: Opened, url: str, clock: Clock) -> Bench:
@@ -189,6 +219,15 @@ def redis_ledgers(url: str) -> dict[str, Ledger]:
             )
             for key in client.scan_iter(match="*budget:*")
         }
+
+
+def dynamodb_ledgers(items: Mapping[tuple[str, str], Any]) -> dict[str, Ledger]:
+    """The ledgers among the items of a table, by the ledger's key."""
+    return {
+        pk.removeprefix("ledger#"): msgspec.msgpack.decode(item["ledger"]["B"], type=Ledger)
+        for (pk, sk), item in items.items()
+        if sk == "ledger"
+    }
 
 
 async def sqlite_ledgers(path: Path, clock: Clock) -> dict[str, Ledger]:

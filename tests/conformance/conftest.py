@@ -99,6 +99,9 @@ def bench(
             return limiters.sqlite_bench(opened, template, tmp_path / "budgets.db", clock)
         case "postgres":
             return limiters.postgres_bench(opened, request.getfixturevalue("store_url"), clock)
+        case "ministack" | "moto":
+            endpoint = request.getfixturevalue(f"{request.param}_address")
+            return limiters.dynamodb_bench(opened, request.param, endpoint, clock)
         case "redis":
             server = request.getfixturevalue("valkey_server")
             return limiters.redis_bench(opened, server.url, clock)

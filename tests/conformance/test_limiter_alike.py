@@ -28,7 +28,12 @@ from headgate.model.job import Lane
 from headgate.ports.limiter import Limiter
 from headgate.sandbox.kit.meter import Meter
 from headgate.sandbox.kit.windows import Window
-from tests.limiters import Bench, RequestStarted, acquire, alike
+from tests.limiters import KINDS, Bench, RequestStarted, acquire, alike
+
+#: Moto is slow, and what is decided here is decided by us.
+pytestmark = pytest.mark.parametrize(
+    "bench", [kind for kind in KINDS if kind != "moto"], indirect=True
+)
 
 pytestmark = pytest.mark.slow
 

@@ -503,12 +503,12 @@ async def test_what_was_refused_is_told_for_a_day(limiter: Limiter, clock: Manua
 # ---- out of reach ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis", "dynamodb"])
 async def test_a_limiter_out_of_reach_says_so_and_raises_nothing_of_a_drivers(
     kind: str, opened: Opened, clock: ManualClock, tmp_path: Path
 ) -> None:
     # Given a limiter whose server is not there
-    limiter = out_of_reach(kind, opened, clock, tmp_path)
+    limiter = await out_of_reach(kind, opened, clock, tmp_path)
     grant = Granted(id="grant", at_ms=0, remaining=1, resets_at=None)
 
     # When it is asked
@@ -529,9 +529,11 @@ async def test_a_limiter_out_of_reach_says_so_and_raises_nothing_of_a_drivers(
         await limiter.use(SLOTS, connection_id=None)
 
 
-def out_of_reach(kind: str, opened: Opened, clock: ManualClock, folder: Path) -> Limiter:
+async def out_of_reach(kind: str, opened: Opened, clock: ManualClock, folder: Path) -> Limiter:
     nowhere = f"127.0.0.1:{unused_port()}"
     match kind:
+        case "dynamodb":
+            return (await opened.dynamodb(f"http://{nowhere}", clock, "none"))[0]
         case "redis":
             return opened.redis(f"redis://{nowhere}/0", clock)
         case "postgres":

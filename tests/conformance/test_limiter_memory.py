@@ -1,4 +1,4 @@
-"""What both databases keep for a limiter elsewhere, which may lose all its counts."""
+"""What every database keeps for a limiter elsewhere, which may lose all its counts."""
 
 import asyncio
 

@@ -31,8 +31,8 @@ from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
 from headgate.sandbox.strava import access
+from headgate.store import packing
 from headgate.store.packing import PackedDocument, compress
-from headgate.store.sql import documents as stored_documents
 from headgate.store.sql import item_store
 from headgate.store.sql.connections import SqlConnections
 from headgate.systems.activity_streams import documents, system
@@ -423,7 +423,7 @@ def test_documents_that_nothing_fits_around_are_served_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plainly(document: Document) -> PackedDocument:
-        made = stored_documents.pack(document)
+        made = packing.pack(document)
         return PackedDocument(document, made.hash, gzip.compress(document.body))
 
     async def main(world: World, served: Served) -> None:

@@ -149,6 +149,19 @@ def high_water(sync: str, connection_id: str) -> Key:
     return join("mark", sync, connection_id), "mark"
 
 
+# ---- budgets -----------------------------------------------------------------------------------
+
+
+def ledger(key: str) -> Key:
+    """A ledger of a budget."""
+    return join("ledger", key), "ledger"
+
+
+def limiter(name: str) -> Key:
+    """That a limiter elsewhere has begun to count."""
+    return join("limiter", name), "limiter"
+
+
 # ---- users and processes -----------------------------------------------------------------------
 
 
