@@ -208,3 +208,23 @@ async def test_days_that_were_covered_before_went_where_their_job_says(
     query = "SELECT destination_connection_id FROM headgate_coverage ORDER BY day"
     found = await blank.read(lambda tx: tx.execute(text(query)).scalars().all())
     assert found == ["account", None, None]
+
+
+@pytest.mark.parametrize("blank", ["postgres"], indirect=True)
+async def test_postgres_vacuums_queues_long_before_a_fifth_of_them_is_dead(blank: Database) -> None:
+    # Given a migrated database, where every claim and every settle leaves a dead row
+    await schema.migrate(blank)
+
+    # Then the tables that queues are in are vacuumed early, however large they are
+    query = "SELECT relname, unnest(reloptions) FROM pg_class WHERE relname ~ '^headgate_'"
+    found: dict[str, set[str]] = {}
+    for table, option in await blank.read(lambda tx: tx.execute(text(query)).all()):
+        found.setdefault(table, set()).add(option)
+    early = {"autovacuum_vacuum_threshold=5000", "autovacuum_vacuum_scale_factor=0.01"}
+    assert found == {
+        "headgate_jobs": early | {"fillfactor=85"},
+        **dict.fromkeys(
+            ("headgate_job_events", "headgate_items", "headgate_messages", "headgate_deliveries"),
+            early,
+        ),
+    }
