@@ -1,17 +1,15 @@
-"""The table of Headgate and its peers: on the terminal, as JSON, and in the README."""
+"""The table of Headgate and its peers: as Markdown, as JSON, and in the README."""
 
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from os import cpu_count
+from os import cpu_count, getloadavg
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.table import Table as RichTable
-
 from bench.queue_program import ROOT
-from bench.report import console, figure
+from bench.report import figure
 
 #: The figures of one program for one measure; none: it has none; a text: why there are none.
 Cell = Sequence[float] | str
@@ -31,8 +29,9 @@ class Table:
     """Rows of measures and columns of programs."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        """Begin with no row."""
+        """Begin with no row, and note how busy the machine is with other things."""
         self._columns = columns
+        self._load = getloadavg()[0]
         self._rows: list[Row] = []
 
     def add(self, row: Row) -> None:
@@ -43,18 +42,11 @@ class Table:
         """All figures, by measure and program."""
         return {row.name: dict(row.cells) for row in self._rows}
 
-    def print(self) -> None:
-        """Show it to people."""
-        table = RichTable("", *self._columns)
-        for row in self._texts():
-            table.add_row(*row)
-        console.print(table)
-
     def markdown(self) -> str:
-        """The table for the README, with the commit and the machine."""
+        """The table for people and for the README, with the commit and the machine."""
         lines = [["", *self._columns], ["---", *["---:"] * len(self._columns)], *self._texts()]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-        return f"{table}\n\n{_where()}"
+        return f"{table}\n\n{_where(self._load)}"
 
     def _texts(self) -> list[list[str]]:
         return [
@@ -69,11 +61,14 @@ def _text(cell: Cell) -> str:
     return " / ".join(figure(value) for value in cell) or "-"
 
 
-def _where() -> str:
-    """Where and when it was measured."""
+def _where(load: float) -> str:
+    """Where and when it was measured; with much load from others, even ratios are rough."""
     day = datetime.now(UTC).date()
     system = f"{cpu_count()} cores ({_processor()}), Python {platform.python_version()}"
-    return f"Measured on {day} at commit {_commit()}: {system}, Postgres 18 with fsync on."
+    return (
+        f"Measured on {day} at commit {_commit()}: {system}, Postgres 18 with fsync on; "
+        f"the load of other programs was {load:.1f}."
+    )
 
 
 def _processor() -> str:

@@ -1,15 +1,16 @@
-"""Huey, measured: a small queue for Python, here on SQLite.
+"""Huey, measured: a small queue for Python, on Postgres and on SQLite.
 
-Settings: as shipped a consumer has one worker thread, which looks every 0.1 s and, while nothing
-comes, more and more rarely. Tuned, four threads look every 10 ms; SQLite has one writer, so more of
-them only wait for each other. `fsync` is on, as for all. There is no bulk call. A job is taken off
-the queue when it begins, and its ending is not stored: what runs when a consumer dies is lost.
+Settings: as shipped a consumer has one worker thread; on SQLite it looks every 0.1 s and, while
+nothing comes, more and more rarely. Tuned, four threads look every 10 ms: SQLite has one writer,
+and Python runs one thread at a time, so more of them only wait for each other. `fsync` is on, as
+for all. There is no bulk call. A job is taken off the queue when it begins, and its ending is not
+stored: what runs when a consumer dies is lost.
 """
 
 import logging
 from collections.abc import Sequence
 
-from huey import SqliteHuey
+from huey import Huey, PostgresHuey, SqliteHuey
 from huey.consumer import Consumer
 
 from bench.peer_scripts.protocol import SHIPPED, SLOW, TUNED, Client, Jobs, main
@@ -17,9 +18,12 @@ from bench.peer_scripts.protocol import SHIPPED, SLOW, TUNED, Client, Jobs, main
 HOT, COLD = 10, 0
 
 
-def make_huey(url: str) -> tuple[SqliteHuey, object]:
-    """The queue in that file and its task."""
-    huey = SqliteHuey("bench", filename=url.removeprefix("sqlite:///"), fsync=True)
+def make_huey(url: str) -> tuple[Huey, object]:
+    """The queue in that database and its task."""
+    if url.startswith("sqlite"):
+        huey = SqliteHuey("bench", filename=url.removeprefix("sqlite:///"), fsync=True)
+    else:
+        huey = PostgresHuey("bench", dsn=url)
     return huey, huey.task(name="work")(Jobs().work)
 
 
@@ -27,7 +31,7 @@ class HueyClient:
     """Enqueues tasks."""
 
     def __init__(self, url: str) -> None:
-        """The file is opened when it is used."""
+        """The database is opened when it is used."""
         self._huey, self._task = make_huey(url)
 
     async def open(self) -> Client:
@@ -53,7 +57,7 @@ class HueyClient:
         return bool(self._huey.pending_count())
 
     async def close(self) -> None:
-        """Close the file."""
+        """Disconnect."""
         self._huey.storage.close()
 
 
