@@ -38,7 +38,8 @@ RELEASE_S_MAX = 5.0
 
 HOT_AND_COLD: Mapping[Lane, LaneSize] = {
     # Many short slices: live work is small, and somebody is waiting for it.
-    Lane.HOT: LaneSize(concurrency=32, slice_s=5.0),
+    # Two batches of the store: one is written while the other is worked on.
+    Lane.HOT: LaneSize(concurrency=200, slice_s=5.0),
     # Few long slices: a backfill can wait, and should not crowd a provider.
     Lane.COLD: LaneSize(concurrency=4, slice_s=60.0),
 }

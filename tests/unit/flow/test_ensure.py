@@ -36,7 +36,9 @@ class Recorder:
         self._submits = submits
         self.lost: list[JobChange] = []
 
-    async def submit(self, new: NewJob) -> SubmitResult:
+    def hint(self, topic: str) -> None: ...
+
+    async def submit(self, new: NewJob, hint: None) -> SubmitResult:
         self._submits -= 1
         if self._submits == 0:
             return SubmitResult(make_job(id=new.id), created=True)
@@ -48,7 +50,7 @@ class Recorder:
     async def settle(self, change: JobChange) -> None:
         self.lost.append(change)
 
-    async def announce(self, *_: Any) -> None: ...
+    async def announce(self, *_: Any, **__: Any) -> None: ...
 
 
 INBOX = Sync(name="inbox", source=Inbox())

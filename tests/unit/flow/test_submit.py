@@ -27,6 +27,7 @@ from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.ports.connector import Batch, Chunk, ClientOptions, Context, Http
+from headgate.ports.signal import SignalHint
 from headgate.ports.store import NewJob, SubmitResult
 from tests.unit.values import NOW, make_job, runtime
 
@@ -70,6 +71,8 @@ class Recorder:
         self.known: list[CoverageRow] = []
         self.plans: dict[str, str] = {}
         self.announced: list[str] = []
+        self.hints: dict[str, SignalHint] = {}
+        self.carried: list[SignalHint | None] = []
 
     async def covered_days(self, new: Sequence[NewJob]) -> list[list[CoverageRow]]:
         return [self.known for _ in new]
@@ -77,12 +80,16 @@ class Recorder:
     async def plan_of(self, user_id: str) -> str | None:
         return self.plans.get(user_id)
 
-    async def submit(self, new: NewJob) -> SubmitResult:
+    def hint(self, topic: str) -> SignalHint | None:
+        return self.hints.get(topic)
+
+    async def submit(self, new: NewJob, hint: SignalHint | None = None) -> SubmitResult:
         self.stored.append(new)
+        self.carried.append(hint)
         return SubmitResult(make_job(id=new.id), created=self.created)
 
-    async def announce(self, topic: str, *_: object, **__: object) -> None:
-        self.announced.append(topic)
+    async def announce(self, topic: str, *_: object, sent: bool = False) -> None:
+        self.announced.append(f"{topic} (sent)" if sent else topic)
 
 
 SYNCS = [
@@ -457,6 +464,16 @@ async def test_a_new_job_is_announced_in_its_lane(request_: JobRequest, topic: s
 
     assert submitted.created
     assert recorder.announced == [topic]
+
+
+async def test_a_hint_that_the_commit_carries_is_announced_as_sent() -> None:
+    recorder = Recorder()
+    recorder.hints["lane.hot"] = SignalHint("channel", "me lane.hot")
+
+    await submit(process(recorder), REQUEST)
+
+    assert recorder.carried == [SignalHint("channel", "me lane.hot")]
+    assert recorder.announced == ["lane.hot (sent)"]
 
 
 async def test_a_job_that_was_there_already_is_not_announced_again() -> None:
