@@ -29,7 +29,7 @@ class Table:
     """Rows of measures and columns of programs."""
 
     def __init__(self, columns: Sequence[str]) -> None:
-        """Begin with no row, and note how busy the machine is with other things."""
+        """Begin with no row, and note how busy the machine is before anything is measured."""
         self._columns = columns
         self._load = getloadavg()[0]
         self._rows: list[Row] = []
@@ -61,13 +61,13 @@ def _text(cell: Cell) -> str:
     return " / ".join(figure(value) for value in cell) or "-"
 
 
-def _where(load: float) -> str:
-    """Where and when it was measured; with much load from others, even ratios are rough."""
+def _where(load_before: float) -> str:
+    """Where and when it was measured; where others work too, even ratios are rough."""
     day = datetime.now(UTC).date()
     system = f"{cpu_count()} cores ({_processor()}), Python {platform.python_version()}"
     return (
-        f"Measured on {day} at commit {_commit()}: {system}, Postgres 18 with fsync on; "
-        f"the load of other programs was {load:.1f}."
+        f"Measured on {day} at commit {_commit()}: {system}, Postgres 18 with fsync on. The load "
+        f"of the machine was {load_before:.1f} before the run and {getloadavg()[0]:.1f} at its end."
     )
 
 
@@ -78,8 +78,13 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    """The commit, marked if what was measured is not what is committed."""
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", "src", "bench")
+    return _git("rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
