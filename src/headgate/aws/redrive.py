@@ -9,9 +9,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.model.job import Lane
+from headgate.signals.sqs import BATCH_MAX
 
 if TYPE_CHECKING:
     from types_aiobotocore_sqs import SQSClient
+    from types_aiobotocore_sqs.type_defs import SendMessageRequestTypeDef
+
+#: For how long a dead-letter queue is asked: asked for less, SQS may say that it is empty.
+WAIT_S = 1
 
 
 class RedriveFailed(HeadgateError):
@@ -19,17 +24,16 @@ class RedriveFailed(HeadgateError):
 
 
 class Redrive(msgspec.Struct, frozen=True):
-    """The messages of one lane that are moved back."""
+    """The messages of one lane that were moved back, or would be."""
 
     lane: Lane
     #: The dead-letter queue.
     queue: str
-    #: About so many; SQS counts loosely.
     messages: int
 
 
 async def redrive(queues: Mapping[Lane, str], *, dry_run: bool = False) -> list[Redrive]:
-    """Let SQS move the messages of all dead-letter queues back; returns how many there are.
+    """Move the messages of all dead-letter queues back; a dry run only counts them.
 
     A message is a hint: for a job that went on meanwhile it does nothing.
     """
@@ -54,11 +58,35 @@ async def _redrive_lane(
     if policy is None:
         return None
     arn = msgspec.json.decode(policy)["deadLetterTargetArn"]
-    dead = await client.get_queue_url(QueueName=arn.rpartition(":")[2])
-    counted = await client.get_queue_attributes(
-        QueueUrl=dead["QueueUrl"], AttributeNames=["ApproximateNumberOfMessages"]
+    dead = (await client.get_queue_url(QueueName=arn.rpartition(":")[2]))["QueueUrl"]
+    if dry_run:
+        counted = await client.get_queue_attributes(
+            QueueUrl=dead, AttributeNames=["ApproximateNumberOfMessages"]
+        )
+        return Redrive(lane, arn, int(counted["Attributes"]["ApproximateNumberOfMessages"]))
+    moved = 0
+    while some := await _move_some(client, dead, url):
+        moved += some
+    return Redrive(lane, arn, moved)
+
+
+async def _move_some(client: "SQSClient", dead: str, url: str) -> int:
+    """Move a batch of messages; returns how many.
+
+    Each is sent before it is deleted: one that is then there twice does no harm.
+    """
+    found = await client.receive_message(
+        QueueUrl=dead,
+        MaxNumberOfMessages=BATCH_MAX,
+        MessageSystemAttributeNames=["MessageGroupId"],
+        WaitTimeSeconds=WAIT_S,
     )
-    waiting = int(counted["Attributes"]["ApproximateNumberOfMessages"])
-    if waiting and not dry_run:
-        await client.start_message_move_task(SourceArn=arn)
-    return Redrive(lane, arn, waiting)
+    messages = found.get("Messages", [])
+    for each in messages:
+        group = each.get("Attributes", {}).get("MessageGroupId")
+        more: SendMessageRequestTypeDef = {"QueueUrl": url, "MessageBody": each["Body"]}
+        if group is not None:
+            more["MessageGroupId"] = group
+        await client.send_message(**more)
+        await client.delete_message(QueueUrl=dead, ReceiptHandle=each["ReceiptHandle"])
+    return len(messages)

@@ -98,5 +98,5 @@ def redrive(
         )
         return
     for each in moved:
-        told = "would be moved" if dry_run else "are moved"
+        told = "would be moved" if dry_run else "were moved"
         out.print(f"{each.lane.value}: {each.messages} messages {told} back", markup=False)

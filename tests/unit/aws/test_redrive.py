@@ -1,4 +1,4 @@
-"""`headgate aws redrive`: counts dead messages, and lets SQS move them back."""
+"""`headgate aws redrive`: counts dead messages, and moves them back."""
 
 import json
 from collections.abc import Iterator
