@@ -55,7 +55,7 @@ class JobLists(JobClaims):
             ranges = [
                 KeyRange(
                     pk=each,
-                    first=prefix,
+                    first=prefix or None,
                     last=prefix + (keys.LAST if before is None else keys.join(before)),
                     index=index,
                     newest_first=True,
