@@ -1,6 +1,7 @@
 """Real processes, killed, stopped and cut off: nothing lost, nothing accepted twice."""
 
 import asyncio
+import itertools
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,29 @@ async def test_workers_told_to_stop_hand_over_without_a_crash(place: Site) -> No
     await place.judge(jobs)
     assert all(job.summary.crashes == 0 for job in jobs)
     assert place.sent() == 6 * 4
+
+
+async def test_four_workers_share_the_jobs_and_read_each_day_once(
+    tmp_path: Path, postgres_address: str
+) -> None:
+    # Given four workers with nothing to do
+    with site(tmp_path, postgres_address, lease_s=30, chunk_s=0.02) as place:
+        workers = [place.start() for _ in range(4)]
+
+        # When many jobs come at once
+        ids = await place.submit(60, days=2)
+        jobs = await place.wait(ids)
+        for worker in workers:
+            worker.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(worker.wait) == 0
+        reads = [sorted(worker.stdout) for worker in workers]
+
+        # Then every day was read once, by one of them, and several had a share
+        await place.judge(jobs, days=2)
+        assert len(set(itertools.chain(*reads))) == sum(map(len, reads)) == 60 * 2
+        assert len([mine for mine in reads if mine]) > 1
+        assert all(job.summary.crashes == 0 for job in jobs)
+        assert place.sent() == 30 * 2
 
 
 @pytest.mark.fault(37)
