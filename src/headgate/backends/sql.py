@@ -87,7 +87,8 @@ class SqlBackend:
         if isinstance(self._database, SqliteDatabase):
             from headgate.signals.sqlite import SqliteSignal
 
-            return SqliteSignal(self._database.path, self._database.foreign_commits, self._clock)
+            database = self._database
+            return SqliteSignal(database.path, database.foreign_commits, self._clock, origin=origin)
         from headgate.signals.postgres import PostgresSignal
         from headgate.store.sql.postgres import PostgresDatabase
 

@@ -62,6 +62,10 @@ class LogEvent(StrEnum):
     #: A background service failed once, and goes on after a rest.
     ROUND_FAILED = "round_failed"
     STOPPED = "stopped"
+    #: Another worker's process has died: its claims are given to others at once.
+    WORKER_DIED = "worker_died"
+    #: Others cannot tell whether this worker lives: if it is killed, its leases have to expire.
+    LIVENESS_UNKNOWN = "liveness_unknown"
     #: The row of a worker that has stopped could not be removed.
     PRESENCE_NOT_ENDED = "presence_not_ended"
 
@@ -119,6 +123,8 @@ class LogEvent(StrEnum):
     LOCKS_FREED = "locks_freed"
     LOCKS_NOT_FREED = "locks_not_freed"
     SIGNAL_CLOSE_FAILED = "signal_close_failed"
+    #: Other processes on the SQLite file cannot send hints: their commits are seen by watching it.
+    NO_SOCKET = "no_socket"
 
     # The API and the pages.
     API_KEY_MADE = "api_key_made"

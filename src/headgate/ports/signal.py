@@ -11,6 +11,7 @@ import msgspec
 
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
+from headgate.ports.liveness import Liveness
 
 #: Somebody paused or cancelled a job: processes with claimed jobs should check them.
 CONTROL = "control"
@@ -66,6 +67,11 @@ class Wakeable(Protocol):
 
 class Signal(Protocol):
     """Carries hints between the parts of one process and between processes."""
+
+    @property
+    def liveness(self) -> Liveness:
+        """What tells which of the processes that it reaches have died."""
+        ...
 
     async def start(self) -> None:
         """Start listening."""

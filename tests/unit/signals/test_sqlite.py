@@ -1,4 +1,4 @@
-"""Hints over a SQLite file: another's commit is seen, one's own is not taken for it."""
+"""Watching a SQLite file: another's commit is seen, one's own is not taken for it."""
 
 import asyncio
 import sqlite3
@@ -35,7 +35,9 @@ class Watched:
     def __init__(self, database: SqliteDatabase) -> None:
         self.asked = 0
         self._database = database
-        self.signal = SqliteSignal(database.path, self._foreign_commits, ManualClock(START))
+        self.signal = SqliteSignal(
+            database.path, self._foreign_commits, ManualClock(START), origin="here"
+        )
         self.hot, self.cold = Listener(), Listener()
         self.signal.subscribe("lane.hot", self.hot)
         self.signal.subscribe("lane.cold", self.cold)
@@ -136,7 +138,7 @@ async def test_a_file_without_a_log_is_no_error(tmp_path: Path) -> None:
     async def nobody() -> int:
         return 0
 
-    signal = SqliteSignal(tmp_path / "nothing.db", nobody, ManualClock(START))
+    signal = SqliteSignal(tmp_path / "nothing.db", nobody, ManualClock(START), origin="here")
 
     assert await signal._watch.run_once() == LOOK_EVERY_S
 
@@ -158,7 +160,7 @@ async def test_a_started_watch_looks_by_itself_and_stops(database: SqliteDatabas
         looked.set()
         return commits
 
-    signal = SqliteSignal(database.path, foreign_commits, SystemClock())
+    signal = SqliteSignal(database.path, foreign_commits, SystemClock(), origin="here")
     listener = Listener()
     signal.subscribe("lane.hot", listener)
     await signal.start()
