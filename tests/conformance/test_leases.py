@@ -200,6 +200,45 @@ async def test_a_late_heartbeat_still_keeps_what_nobody_has_taken(
     assert list(await rows.port.list_expired(limit=10)) == []
 
 
+async def test_the_leases_of_a_worker_that_died_expire_at_once_and_no_others(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    # Given the claims of two workers, one that has ended, and a row that nobody has
+    theirs, ended = await claim_new(rows, 2)
+    await settled(rows, rows.changes["finish"](ended))
+    await rows.add(2)
+    [others] = await claim(rows, worker="worker_2")
+    before = [await rows.port.get(row.id) for row in (ended, others)]
+    clock.advance(1)
+
+    # When the first worker has died, and it is found twice
+    assert await rows.port.expire("worker_1") == 1
+    assert await rows.port.expire("worker_1") == 0
+
+    # Then a sweep is due and finds its claim, and nothing else has changed
+    assert await rows.port.next_sweep_s() == 0
+    clock.advance(0.001)
+    assert ids(await rows.port.list_expired(limit=10)) == [theirs.id]
+    assert [await rows.port.get(row.id) for row in (ended, others)] == before
+
+
+async def test_a_worker_that_was_wrongly_taken_for_dead_keeps_what_nobody_has_taken(
+    rows: LeasedRows, clock: ManualClock
+) -> None:
+    # Given a claim whose lease was ended too early, as a sweeper saw
+    [row] = await claim_new(rows, 1)
+    await rows.port.expire("worker_1")
+    clock.advance(0.001)
+    [found] = await rows.port.list_expired(limit=10)
+
+    # When its worker extends the lease before the rescue
+    await rows.port.extend([claim_of(row)], lease=LEASE)
+
+    # Then the rescue finds another lease, and the worker ends its work
+    await assert_refused(rows, rows.rescues["rescue"](found))
+    await settled(rows, rows.changes["finish"](row))
+
+
 # ---- the fence ---------------------------------------------------------------------------------
 
 

@@ -70,11 +70,11 @@ class Site:
             await asyncio.sleep(0.01)
         raise AssertionError("the worker holds a lock whenever it is looked at")
 
-    async def submit(self, count: int, *, days: int = 4) -> list[str]:
-        """So many history jobs, half of them kept and half sent."""
+    async def submit(self, count: int, *, days: int = 4, first: int = 0) -> list[str]:
+        """So many history jobs, half of them kept and half sent; of connections from `first` on."""
         ids = []
         async with self._client() as client:
-            for number in range(count):
+            for number in range(first, first + count):
                 submitted = await client.jobs.submit(
                     "sent" if number % 2 == 0 else "kept",
                     user_id=f"user-{number % 3}",

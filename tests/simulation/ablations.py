@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from headgate.model import lease
 from headgate.model.lease import Change, LeasedType, LockedRow
+from headgate.simulation.worker_locks import WorkerLocks
 from headgate.simulation.workload import WORKER
 from headgate.store.sql.lease_port import SqlLeases
 
@@ -65,3 +66,12 @@ def early_expiry(port: type[SqlLeases[Any, Any, Any]]) -> Switch:
         return None if due_s is None else max(0.0, due_s - EARLY_S)
 
     return lambda: patch.multiple(port, list_expired=list_expired, next_sweep_s=too_early_s)
+
+
+async def _everybody(locks: WorkerLocks, workers: Sequence[str]) -> Sequence[str]:
+    return workers
+
+
+def living_taken_for_dead() -> AbstractContextManager[object]:
+    """Every look finds that all other workers have died."""
+    return patch.object(WorkerLocks, "find_dead", _everybody)

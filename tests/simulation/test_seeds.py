@@ -6,8 +6,13 @@ A failing seed says how to replay it. `make simulate` plays a thousand of them.
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+)
 from datetime import timedelta
 from itertools import count
 from random import Random
@@ -50,7 +55,14 @@ from headgate.store.sql.settle import Settlement
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import jobs
 from headgate.store.sql.tables import receipts as receipts_table
-from tests.simulation.ablations import Switch, early_expiry, no_expiry, no_state, no_token
+from tests.simulation.ablations import (
+    Switch,
+    early_expiry,
+    living_taken_for_dead,
+    no_expiry,
+    no_state,
+    no_token,
+)
 from tests.simulation.tick_ablations import ticks_by_own_clock, ticks_fire_twice, torn_ticks
 from tests.worlds import START
 
@@ -321,6 +333,30 @@ def test_a_safeguard_that_is_switched_off_is_noticed(ablation: Ablation, known: 
     assert any(play(seed, ablation).violations for seed in seeds)
     # With all its safeguards the same seed is among those that must find nothing.
     assert known in FIXED
+
+
+@pytest.mark.parametrize("seed", FIXED[:3])
+def test_living_workers_that_are_taken_for_dead_do_work_again_and_no_harm(seed: int) -> None:
+    verdict = play(seed, Ablation("living taken for dead", living_taken_for_dead))
+
+    # Nobody told them: so a chunk that was on its way is sent again, under the same key.
+    assert [each for each in verdict.violations if not each.startswith("ZOMBIE: ")] == []
+
+
+@pytest.mark.parametrize("leased", LEASED)
+def test_without_the_fence_it_is_noticed_that_living_workers_are_taken_for_dead(
+    leased: str,
+) -> None:
+    port, work = LEASED[leased]
+
+    @contextmanager
+    def unfenced() -> Iterator[None]:
+        with living_taken_for_dead(), no_token(port.table.kind)():
+            yield
+
+    ablation = Ablation("living taken for dead, no token", unfenced, workloads=[work])
+    found = (each for seed in ABLATION_SEEDS for each in play(seed, ablation).violations)
+    assert any(each.startswith("FENCE: ") for each in found)
 
 
 class CountedWorkload(Workload):

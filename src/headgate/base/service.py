@@ -22,6 +22,8 @@ class Service(ABC):
     """A loop around `run_once`; `nudge` ends a rest early."""
 
     name: str
+    #: The longest rest after failures.
+    failure_rest_s_max = FAILURE_REST_S_MAX
 
     def __init__(self, clock: Clock) -> None:
         """Prepare the service; `clock` measures its rests."""
@@ -74,7 +76,7 @@ class Service(ABC):
                     LogEvent.ROUND_FAILED, service=self.name, error=describe_error(error)
                 )
                 rest_s = failure_rest_s
-                failure_rest_s = min(FAILURE_REST_S_MAX, 2 * failure_rest_s)
+                failure_rest_s = min(self.failure_rest_s_max, 2 * failure_rest_s)
             if not self._stopping:
                 # A rest without a length is only a breath: there is more to do.
                 self._resting = rest_s is None or rest_s > 0

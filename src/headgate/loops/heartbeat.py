@@ -1,13 +1,16 @@
-"""The heartbeat: it extends the leases of this process and refreshes its worker row."""
+"""The heartbeat: it extends the leases of this process, and shows others that it lives."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from headgate.base.clock import Clock
 from headgate.base.service import Service
 from headgate.flow.claims import BEATS_PER_LEASE, ActiveClaims
 from headgate.model.worker import Abilities
+from headgate.ports.liveness import Liveness
 from headgate.ports.store import WorkerStore
 
 #: A worker refreshes its row once per lease, and counts as gone after so many leases without that.
@@ -18,26 +21,39 @@ class Presence:
     """The row of this worker process, which says that it is alive and what it can run."""
 
     def __init__(
-        self, workers: WorkerStore, worker: str, abilities: Abilities, *, lease_s: float
+        self,
+        workers: WorkerStore,
+        liveness: Liveness,
+        worker: str,
+        abilities: Abilities,
+        *,
+        lease_s: float,
     ) -> None:
-        """Describe the worker called `worker`."""
+        """Describe the worker called `worker`, whose lock `liveness` holds."""
         self._workers = workers
+        self._liveness = liveness
         self._worker = worker
         self._abilities = abilities
         self._term = timedelta(seconds=PRESENCE_LEASES * lease_s)
         self._beats = 0
 
     async def beat(self) -> None:
-        """Write the row at the first beat, and then once per lease."""
+        """Hold the lock and write the row at the first beat, and the row again once per lease."""
+        if self._beats == 0:
+            await self._liveness.hold(self._worker)
         if self._beats % BEATS_PER_LEASE == 0:
-            await self._workers.refresh_worker(self._worker, self._abilities, term=self._term)
+            abilities = replace(self._abilities, holds_lock=self._liveness.held)
+            await self._workers.refresh_worker(self._worker, abilities, term=self._term)
         self._beats += 1
 
     async def end(self) -> None:
-        """Delete the row when the process stops, if it was ever written."""
-        if self._beats:
-            self._beats = 0
-            await self._workers.remove_worker(self._worker)
+        """Delete the row when the process stops, if it was ever written, and free the lock."""
+        try:
+            if self._beats:
+                self._beats = 0
+                await self._workers.remove_worker(self._worker)
+        finally:
+            await self._liveness.release()
 
 
 class Heartbeat(Service):

@@ -26,6 +26,7 @@ from headgate.flow.runtime import Runtime
 from headgate.loops.drainer import target_workers
 from headgate.loops.heartbeat import Heartbeat, Presence
 from headgate.loops.lanes import LaneSize, LaneWorkers
+from headgate.loops.liveness import LivenessWatch
 from headgate.loops.reporter import Reporter
 from headgate.loops.scheduler import Scheduler
 from headgate.loops.sweeper import Sweeper
@@ -93,7 +94,7 @@ class Supervisor:
             syncs=tuple(rt.registry.names),
             collections=tuple(rt.registry.collections),
         )
-        self._presence = Presence(rt.store, worker, abilities, lease_s=lease_s)
+        self._presence = Presence(rt.store, rt.signal.liveness, worker, abilities, lease_s=lease_s)
         self._heartbeat = Heartbeat(
             [each.claims for each in leased],
             rt.clock,
@@ -117,12 +118,15 @@ class Supervisor:
             keep_sent=settings.outbox.keep_sent,
             keep_ticks=settings.keep_ticks,
         )
+        self._liveness = LivenessWatch(rt, leased, worker=worker, lease_s=lease_s)
+        self._sweeper.on_claims = self._liveness.nudge
         self._work = rt.measurements.work
         self._reporter = Reporter(self._work, rt.clock)
         self._abilities = abilities
         self._schedulers = [Scheduler(rt, worker=worker)] if rt.registry.schedules else []
         self._services: Sequence[Service] = (
-            *(self._heartbeat, self._sweeper, self._reporter, *self._schedulers),
+            *(self._heartbeat, self._sweeper, self._liveness, self._reporter),
+            *self._schedulers,
             *(*self._lanes, *self._senders),
         )
         self._stop_requested = asyncio.Event()
@@ -200,7 +204,9 @@ class Supervisor:
             clean = await self._wait_for_slices(RELEASE_S_MAX)
             left = 0 if clean else len(self._jobs)
         self._log_stop(released=released, left=left)
-        for service in (*self._schedulers, self._reporter, self._heartbeat, self._sweeper):
+        for service in (*self._schedulers, self._liveness, self._reporter):
+            await service.stop()
+        for service in (self._heartbeat, self._sweeper):
             await service.stop()
         try:
             await self._presence.end()

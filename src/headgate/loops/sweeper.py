@@ -8,7 +8,7 @@ the row's token, which each of them raises. So two sweepers that find the same r
 and a sweeper that was frozen in the middle of its work neither blocks another nor undoes anything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from headgate.base.log import get_logger
@@ -71,6 +71,8 @@ class Sweeper(Service):
         self._keep_ticks = keep_ticks
         self._prune_at = self._prune_jobs_at = rt.clock.monotonic()
         self._pauses_at = self._erasures_at = rt.clock.monotonic()
+        #: Called at each sweep that finds something claimed, or due later.
+        self.on_claims: Callable[[], None] = lambda: None
         # A cancel sets a deadline and a recovered provider resumes jobs: both are due soon.
         for topic in (CONTROL, SWEEP):
             rt.signal.subscribe(topic, self)
@@ -85,7 +87,10 @@ class Sweeper(Service):
         if not pruned or not told or not erased:
             return SWEEP_S_MIN
         known_s = [due_s for due_s in dues_s if due_s is not None]
-        return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN if known_s else self._sweep_s_max
+        if not known_s:
+            return self._sweep_s_max
+        self.on_claims()
+        return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN
 
     async def _prune(self) -> bool:
         """Delete a batch of old events, ticks, sent messages and orphaned items, if due.

@@ -8,11 +8,13 @@ from headgate.model.job import Job, Lane
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a worker process can run."""
+    """What a worker process can run, and how others can tell that it lives."""
 
     lanes: tuple[Lane, ...] = ()
     syncs: tuple[str, ...] = ()
     collections: tuple[str, ...] = ()
+    #: Whether it holds a lock that is free when its process has died.
+    holds_lock: bool = False
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,6 +45,10 @@ class Leases(Protocol[AnyRow, AnyChange, Payload]):
         """Rows whose lease, or deadline to cancel, has passed."""
         ...
 
+    async def expire(self, worker: str, /) -> int:
+        """Let the leases of a worker that has died expire now; returns how many."""
+        ...
+
     async def next_sweep_s(self) -> float | None:
         """Seconds until the sweeper may have work; None if nothing is due."""
         ...

@@ -6,7 +6,8 @@ after the commits, many at once: a thousand submits make a few notifies.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -18,6 +19,7 @@ from headgate.base.redact import describe_error
 from headgate.base.service import Service
 from headgate.ports.signal import JobHint, SignalHint
 from headgate.signals.local import LocalSignal
+from headgate.signals.session_locks import SessionLocks
 
 CHANNEL = "headgate"
 #: The shortest time between two notifies; hints in between are sent together.
@@ -25,7 +27,12 @@ SEND_EVERY_S = 0.005
 #: How often the connection is checked, because a broken one stays silent.
 KEEPALIVE_S = 300.0
 CONNECT_S_MAX = 10.0
+#: The longest rest between two tries to connect: shorter than others wait before they take a worker
+#: without a session for dead.
+CONNECT_REST_S_MAX = 2.0
 ANSWER_S_MAX = 10.0
+#: What a connection that is lost, or is being lost, raises.
+_LOST = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 _log = get_logger(__name__)
 
@@ -37,6 +44,7 @@ class PostgresSignal(LocalSignal):
         """Connect to `dsn`; `origin` names this process, so that it ignores its own notifies."""
         super().__init__()
         self._listener = _Listener(dsn, clock, origin, self)
+        self.liveness = self._listener
 
     async def start(self) -> None:
         """Connect and listen; a broken connection is replaced in the background."""
@@ -62,9 +70,10 @@ class PostgresSignal(LocalSignal):
 
 
 class _Listener(Service):
-    """The LISTEN connection: keeps it open, and sends the waiting hints."""
+    """The LISTEN connection: keeps it open, sends the waiting hints, and has the worker's lock."""
 
     name = "postgres-signal"
+    failure_rest_s_max = CONNECT_REST_S_MAX
 
     def __init__(self, dsn: str, clock: Clock, origin: str, local: LocalSignal) -> None:
         super().__init__(clock)
@@ -75,6 +84,9 @@ class _Listener(Service):
         #: When the last hint was sent, by a commit or after one.
         self._sent_s = -SEND_EVERY_S
         self._connection: asyncpg.Connection[Any] | None = None
+        self._locks = SessionLocks(clock)
+        #: A connection runs one statement at a time.
+        self._one_at_a_time = asyncio.Lock()
 
     def hint(self, topic: str) -> SignalHint | None:
         """The hint for a commit; None if another was sent a moment ago, or some are waiting."""
@@ -114,13 +126,30 @@ class _Listener(Service):
         return 0.0 if self._waiting else KEEPALIVE_S
 
     async def connect(self) -> None:
-        """Open the connection and listen."""
-        async with asyncio.timeout(CONNECT_S_MAX):
-            self._connection = await asyncpg.connect(
-                self._dsn, server_settings={"application_name": "headgate-signal"}
+        """Open the connection, listen, and take the worker's lock anew."""
+        self._locks.lose_session()
+        async with asyncio.timeout(CONNECT_S_MAX), self._one_at_a_time:
+            self._connection = connection = await asyncpg.connect(
+                self._dsn,
+                server_settings={
+                    "application_name": "headgate-signal",
+                    # A hint may be lost, so nobody waits for the disk to have it.
+                    "synchronous_commit": "off",
+                },
             )
-            await self._connection.add_listener(CHANNEL, self._on_notification)
-        self._connection.add_termination_listener(lambda _: self.nudge())
+            try:
+                await connection.add_listener(CHANNEL, self._on_notification)
+                await self._locks.take(connection)
+            except BaseException:
+                # One that does not listen is no connection.
+                connection.terminate()
+                raise
+        connection.add_termination_listener(lambda _: self._on_end(connection))
+
+    def _on_end(self, connection: object) -> None:
+        if connection is self._connection:
+            self._locks.lose_session()
+            self.nudge()
 
     async def disconnect(self) -> None:
         """Close the connection, if there is one."""
@@ -128,7 +157,7 @@ class _Listener(Service):
             try:
                 await self._notify(sorted(self._waiting))
                 await self._connection.close(timeout=CONNECT_S_MAX)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except _LOST as error:
                 _log.warning(LogEvent.SIGNAL_CLOSE_FAILED, error=describe_error(error))
         self._connection = None
 
@@ -141,13 +170,57 @@ class _Listener(Service):
             )
 
     async def _execute(self, query: str, *values: object) -> None:
-        """Run a query; a connection that does not answer in time is closed, and replaced later."""
-        assert self._connection is not None
+        async with self._session() as connection:
+            await connection.execute(query, *values)
+
+    @asynccontextmanager
+    async def _session(self) -> "AsyncIterator[asyncpg.Connection[Any]]":
+        """The connection, for one task at a time.
+
+        If it does not answer in time, it is closed, and replaced later.
+        """
+        async with self._one_at_a_time:
+            connection = self._connection
+            if connection is None:
+                raise ConnectionError("not connected")
+            try:
+                async with asyncio.timeout(ANSWER_S_MAX):
+                    yield connection
+            except TimeoutError:
+                connection.terminate()
+                raise
+
+    # ---- liveness ------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds the lock of its worker."""
+        return self._locks.held
+
+    async def hold(self, worker: str) -> None:
+        """Hold the lock of this worker, now and whenever the connection was replaced."""
+        self._locks.name_worker(worker)
         try:
-            await self._connection.execute(query, *values, timeout=ANSWER_S_MAX)
-        except TimeoutError:
-            self._connection.terminate()
-            raise
+            async with self._session() as connection:
+                await self._locks.take(connection)
+        except _LOST as error:
+            _log.warning(LogEvent.LIVENESS_UNKNOWN, error=describe_error(error))
+
+    async def release(self) -> None:
+        """Free the lock."""
+        try:
+            async with self._session() as connection:
+                await self._locks.free(connection)
+        except _LOST:
+            # The server frees it with the session.
+            pass
+
+    async def find_dead(self, workers: Sequence[str]) -> Collection[str]:
+        """Those of these workers whose lock has been free for a while."""
+        if not workers:
+            return ()
+        async with self._session() as connection:
+            return await self._locks.find_dead(connection, workers)
 
     def _on_notification(self, _: object, __: int, ___: str, payload: object) -> None:
         origin, _, topic = str(payload).partition(" ")

@@ -47,6 +47,7 @@ from headgate.simulation.host import Host, current_host
 from headgate.simulation.limiter_server import LimiterClient, LimiterServer
 from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.virtual_clock import VirtualClock
+from headgate.simulation.worker_locks import WorkerLocks
 from headgate.store.sql import schema
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
@@ -237,7 +238,8 @@ class Deployment:
         self.make_store = make_store
         #: What workloads add to each process.
         self.joining = joining
-        self.signal = LocalSignal()
+        self.locks = WorkerLocks()
+        self.signal = LocalSignal(self.locks)
         self.faults = StoreFaults(loop.random("store"))
         self.witness = ClaimWitness()
         #: A limiter server, if budgets are not in the file.
@@ -279,6 +281,7 @@ class Deployment:
         """Start a process with that name; if it has crashed, its next incarnation."""
         before = self.processes.get(name)
         host = self.loop.host(name) if before is None else before.host.restart()
+        self.locks.add(host)
         process = self.processes[name] = Process(self, host)
         host.spawn(process.start(), name=f"{host} start")
         return process

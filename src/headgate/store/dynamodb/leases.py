@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from headgate.base.errors import HeadgateError, NotFound, StoreError, StoreUnavailable
-from headgate.model.lease import AnyChange, Claim, LeasedType, Row
+from headgate.model.lease import NOW, AnyChange, Claim, LeasedType, Row
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.at_once import gather
 from headgate.store.dynamodb.attributes import Item, Key
@@ -28,6 +28,8 @@ Payload = TypeVar("Payload")
 
 #: How often a change is applied anew because others have changed the row meanwhile.
 SETTLE_TRIES_MAX = 10
+#: The most claims, of all workers, among which those of one that died are looked for.
+EXPIRE_MAX = 5_000
 
 
 class Settlement(msgspec.Struct, Generic[Row, AnyChange, Payload]):
@@ -291,6 +293,18 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
         late = [(at, row) for at, row in ended if at is not None and at < now]
         # The index may be behind: a row may have been extended, or settled.
         return [row for _, row in sorted(late, key=lambda each: each[0])]
+
+    async def expire(self, worker: str, /) -> int:
+        """Let the leases of a worker that has died expire now; returns how many."""
+        now = self.table.now()
+        ranges = self._claimed_shards()
+        entries = await query_shards(self.table, BY_STATE, ranges, limit=EXPIRE_MAX)
+        theirs = [
+            Claim(row.id, row.token)
+            for row in await self.read_rows(entries)
+            if row.worker == worker and row.lease_until is not None and row.lease_until > now
+        ]
+        return len(await self.extend(theirs, lease=NOW))
 
     async def next_sweep_s(self) -> float | None:
         """Seconds until the first claim ends by itself; None if nothing is claimed."""

@@ -104,6 +104,11 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
             lambda tx: table.list_expired(tx, database.moment(), limit=limit)
         )
 
+    async def expire(self, worker: str, /) -> int:
+        """Let the leases of a worker that has died expire now; returns how many."""
+        table, database = self.table, self.database
+        return await database.autocommit(lambda tx: table.expire(tx, database.moment(), worker))
+
     async def next_sweep_s(self) -> float | None:
         """Seconds until the first lease ends; None if nothing is claimed."""
         table, database = self.table, self.database

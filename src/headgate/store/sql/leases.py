@@ -168,6 +168,27 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         )
         return {row.id: row.state for row in tx.execute(statement)}
 
+    def expire(self, tx: Connection, now: Moment, worker: str) -> int:
+        """Let the leases of a worker expire now, so that a sweep rescues its rows.
+
+        Of the rows that are claimed, which the index of leases holds, and no others.
+        """
+        table = self.table
+        theirs = (
+            select(table.c.id)
+            .where(self.claimed, table.c.worker == worker, table.c.lease_until > now.at())
+            .order_by(table.c.id)
+            .with_for_update()
+            .cte("theirs")
+        )
+        statement = (
+            update(table)
+            .where(table.c.id.in_(select(theirs.c.id)))
+            .values(lease_until=now.at())
+            .returning(table.c.id)
+        )
+        return len(tx.execute(statement).all())
+
     # ---- the guarded write ---------------------------------------------------------------------
 
     def settle(

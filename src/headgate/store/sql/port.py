@@ -72,6 +72,19 @@ def reads_timed(function: Timed[P, T]) -> Method[P, T]:
     return method
 
 
+def autocommit_reads_timed(function: Timed[P, T]) -> Method[P, T]:
+    """As `reads_timed`, for a function of one statement, which needs no transaction."""
+
+    @wraps(function)
+    async def method(self: SqlPort, /, *args: P.args, **named: P.kwargs) -> T:
+        database = self.database
+        return await database.autocommit(
+            lambda tx: function(tx, database.moment(), *args, **named), read_only=True
+        )
+
+    return method
+
+
 def autocommits_timed(function: Timed[P, T]) -> Method[P, T]:
     """As `writes_timed`, for a function of one statement, which needs no transaction."""
 

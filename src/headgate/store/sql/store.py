@@ -40,6 +40,7 @@ from headgate.store.sql.lease_port import SqlLeases
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.port import (
     autocommit_reads,
+    autocommit_reads_timed,
     autocommits_timed,
     reads,
     reads_timed,
@@ -169,7 +170,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
 
     refresh_worker = autocommits_timed(workers.refresh)
     remove_worker = writes(workers.remove)
-    live_workers = reads_timed(workers.live)
+    live_workers = autocommit_reads_timed(workers.live)
     prune_workers = writes_timed(workers.prune)
 
     def find_fault(self) -> StoreFault | None:

@@ -1,0 +1,130 @@
+"""Workers that die: others have their claims within seconds; an idle worker asks for nothing."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from headgate import Chunk, Context, JobState, Sync
+from headgate.loops.liveness import LOOK_EVERY_S
+from headgate.ports.signal import CONTROL
+from tests.worlds import ScriptedSource, World, in_world
+
+
+class Locks:
+    """The locks of a world's workers; those in `dead` are free."""
+
+    def __init__(self, *, held: bool = True) -> None:
+        self.held = held
+        self.workers: list[str] = []
+        self.dead: list[str] = []
+        self.looks: list[Sequence[str]] = []
+
+    async def hold(self, worker: str) -> None:
+        self.workers.append(worker)
+
+    async def release(self) -> None:
+        pass
+
+    async def find_dead(self, workers: Sequence[str]) -> Collection[str]:
+        self.looks.append(workers)
+        return [each for each in workers if each in self.dead]
+
+
+async def kill_at_work(world: World, locks: Locks) -> tuple[float, float, int]:
+    """Kill one of two workers in the middle of a chunk; when it died, when the job ended, crashes.
+
+    The second worker is told of nothing and has seen nothing for an hour.
+    """
+    world._signal.liveness = locks
+
+    async def read(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(10)
+        return Chunk()
+
+    sync = Sync(name="slow", source=ScriptedSource(read))
+    first, second = await world.app(sync), await world.app(sync)
+    host = world.loop.host("first")
+    await host.spawn(first.supervisor().start())
+    submitted = await first.jobs.submit("slow", user_id="ada", connection_id="c")
+    await world.clock.sleep(1)
+    await second.supervisor().start()
+    await world.clock.sleep(4)
+    host.crash()
+    locks.dead += locks.workers[:1]
+    died_s = world.clock.monotonic()
+    job = await world.until(second, submitted.job.id)
+    assert job.state is JobState.SUCCESS
+    return died_s, world.clock.monotonic(), job.summary.crashes
+
+
+def test_the_job_of_a_worker_that_died_goes_on_within_seconds(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        died_s, ended_s, crashes = await kill_at_work(world, Locks())
+
+        # A look, a sweep, and the whole chunk again.
+        assert ended_s - died_s < LOOK_EVERY_S + 10 + 1
+        assert crashes == 1
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_without_a_lock_is_not_judged(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        locks = Locks(held=False)
+        died_s, ended_s, crashes = await kill_at_work(world, locks)
+
+        # Its lease of a minute had to end.
+        assert ended_s - died_s > 50
+        assert crashes == 1
+        assert set(map(tuple, locks.looks)) == {()}
+
+    in_world(tmp_path, main)
+
+
+def test_an_idle_worker_does_not_look_until_there_may_be_work(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that has been idle for a while
+        world._signal.liveness = locks = Locks()
+        app = await world.app()
+        supervisor = app.supervisor()
+        await supervisor.start()
+        await world.clock.sleep(1000)
+        looked = len(locks.looks)
+
+        # When nothing happens, then it does not look
+        await world.clock.sleep(10_000)
+        assert len(locks.looks) == looked
+
+        # When there are many hints of work, then it looks at once, and after that at intervals
+        for _ in range(100):
+            await world._signal.announce(CONTROL)
+            await world.clock.sleep(0.01)
+        assert len(locks.looks) == looked + 1
+        await world.clock.sleep(2 * LOOK_EVERY_S)
+        assert len(locks.looks) == looked + 3
+        await supervisor.stop()
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_looks_as_long_as_a_sweep_finds_claims(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a job that keeps another worker busy, longer than a hint of work counts
+        world._signal.liveness = locks = Locks()
+
+        async def read(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(110)
+            return Chunk()
+
+        busy = await world.app(Sync(name="slow", source=ScriptedSource(read)))
+        idle = await world.app()
+        await busy.jobs.submit("slow", user_id="ada", connection_id="c")
+        await world.loop.host("busy").spawn(busy.supervisor().start())
+        await idle.supervisor().start()
+        await world.clock.sleep(70)
+        looked = len(locks.looks)
+
+        # When more time passes, then both still look, each at its intervals
+        await world.clock.sleep(10 * LOOK_EVERY_S)
+        assert len(locks.looks) - looked == 20
+
+    in_world(tmp_path, main)
