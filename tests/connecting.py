@@ -28,11 +28,11 @@ from headgate.connectors.vault import AesVault
 from headgate.flow.sealing import seal, unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault
+from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request, Transport
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.store.sql.connections import SqlConnections
 from tests.worlds import START, World
 
 STRAVA = "https://www.strava.com"
@@ -200,7 +200,7 @@ def named_tokens(name: str) -> Tokens:
     return Tokens(access=Secret(f"access of {name}"), refresh=Secret(f"refresh of {name}"))
 
 
-async def fill_connections(store: SqlConnections, count: int, by: Vault) -> list[str]:
+async def fill_connections(store: ConnectionStores, count: int, by: Vault) -> list[str]:
     """So many connections of one user, sealed by that vault; their ids."""
     ids = [f"conn_{number:05d}" for number in range(count)]
     for each in ids:
@@ -218,7 +218,7 @@ async def fill_connections(store: SqlConnections, count: int, by: Vault) -> list
     return ids
 
 
-async def opened_tokens(store: SqlConnections, connection_id: str, by: Vault) -> tuple[str, str]:
+async def opened_tokens(store: ConnectionStores, connection_id: str, by: Vault) -> tuple[str, str]:
     """What that vault reads in a connection's row."""
     held = unseal(by, await store.get_sealed(connection_id, user_id="ada"))
     assert held.refresh is not None

@@ -18,7 +18,14 @@ from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import budgets
 from tests import limiters, stores
-from tests.conformance.databases import EMULATORS, KINDS, OpenDatabase, any_database
+from tests.conformance.databases import (
+    EMULATORS,
+    KINDS,
+    OpenDatabase,
+    Stores,
+    any_database,
+    stores_of,
+)
 from tests.conformance.leased_types import DYNAMO_TYPES
 
 #: An emulator takes a hundred times as long for a row as DynamoDB does.
@@ -69,6 +76,13 @@ async def store(open_any: OpenDatabase) -> AsyncIterator[Store]:
             yield DynamoStore(database, stores.SYNCS)
         else:
             yield SqlStore(database, stores.SYNCS)
+
+
+@pytest.fixture
+async def any_stores(open_any: OpenDatabase, clock: ManualClock) -> AsyncIterator[Stores]:
+    """Empty stores that do not know syncs, on each kind of database in turn."""
+    async with open_any() as database:
+        yield stores_of(database, clock)
 
 
 @pytest.fixture

@@ -3,11 +3,23 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
+from headgate.backends.sql import SqlBackend
 from headgate.base.clock import ManualClock
+from headgate.ports.api_keys import ApiKeyStore
+from headgate.ports.backend import ConnectionStores
+from headgate.ports.connections import ConnectAttemptStore
+from headgate.ports.idempotency import IdempotencyStore
+from headgate.ports.users import UserStore
+from headgate.store.dynamodb.api_keys import DynamoApiKeys
+from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
+from headgate.store.dynamodb.connections import DynamoConnections
+from headgate.store.dynamodb.idempotency import DynamoIdempotency
 from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.users import DynamoUsers
 from headgate.store.sql.database import Database
 from tests import dynamo, stores
 
@@ -48,3 +60,40 @@ async def _opened_table(endpoint: str, clock: ManualClock) -> AsyncIterator[Dyna
 async def _opened_database(make: stores.MakeDatabase) -> AsyncIterator[Database]:
     async with stores.opened(make()) as database:
         yield database
+
+
+class Stores(Protocol):
+    """The stores of a database that do not know syncs."""
+
+    @property
+    def users(self) -> UserStore: ...
+
+    @property
+    def connections(self) -> ConnectionStores: ...
+
+    @property
+    def attempts(self) -> ConnectAttemptStore: ...
+
+    @property
+    def api_keys(self) -> ApiKeyStore: ...
+
+    @property
+    def idempotency(self) -> IdempotencyStore: ...
+
+
+def stores_of(database: Database | DynamoTable, clock: ManualClock) -> Stores:
+    """The stores in a database, which must be open."""
+    if isinstance(database, DynamoTable):
+        return DynamoStores(database)
+    return SqlBackend(database, clock)
+
+
+class DynamoStores:
+    """The stores in a table of DynamoDB."""
+
+    def __init__(self, table: DynamoTable) -> None:
+        self.users = DynamoUsers(table)
+        self.connections = DynamoConnections(table)
+        self.attempts = DynamoConnectAttempts(table)
+        self.api_keys = DynamoApiKeys(table)
+        self.idempotency = DynamoIdempotency(table)

@@ -1,4 +1,4 @@
-"""API keys on both databases: kept, listed, revoked."""
+"""API keys on every database: kept, listed, revoked."""
 
 from typing import Any
 
@@ -7,15 +7,14 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
 from headgate.model.api_key import ApiKey, Role
-from headgate.ports.api_keys import NewApiKey
-from headgate.store.sql.api_keys import SqlApiKeys
-from headgate.store.sql.database import Database
+from headgate.ports.api_keys import ApiKeyStore, NewApiKey
+from tests.conformance.databases import Stores
 from tests.stores import START
 
 
 @pytest.fixture
-def keys(database: Database) -> SqlApiKeys:
-    return SqlApiKeys(database)
+def keys(any_stores: Stores) -> ApiKeyStore:
+    return any_stores.api_keys
 
 
 def new_key(key_id: str = "key_1", **fields: Any) -> NewApiKey:
@@ -23,7 +22,7 @@ def new_key(key_id: str = "key_1", **fields: Any) -> NewApiKey:
     return NewApiKey(id=key_id, **{**given, **fields})
 
 
-async def test_a_key_is_kept_as_it_was_given(keys: SqlApiKeys) -> None:
+async def test_a_key_is_kept_as_it_was_given(keys: ApiKeyStore) -> None:
     made = await keys.add(new_key())
 
     assert made == ApiKey(id="key_1", name="phone", user_id="ada", role=Role.USER, created_at=START)
@@ -32,15 +31,26 @@ async def test_a_key_is_kept_as_it_was_given(keys: SqlApiKeys) -> None:
     assert await keys.find("key_2") is None
 
 
-async def test_only_an_admins_key_is_nobodys_own(keys: SqlApiKeys) -> None:
+async def test_only_an_admins_key_is_nobodys_own(keys: ApiKeyStore) -> None:
     await keys.add(new_key("key_1", role=Role.ADMIN, user_id=None))
 
     for role, owner in ((Role.ADMIN, "ada"), (Role.USER, None), (Role.READER, None)):
-        with pytest.raises(StoreError, match="ck_headgate_api_keys_owner"):
+        with pytest.raises(StoreError, match="api_keys_owner"):
             await keys.add(new_key("key_2", role=role, user_id=owner))
+    assert [key.id for key in await keys.list_keys(limit=10)] == ["key_1"]
 
 
-async def test_keys_are_listed_in_pages(keys: SqlApiKeys) -> None:
+async def test_a_key_is_stored_once(keys: ApiKeyStore) -> None:
+    await keys.add(new_key())
+
+    with pytest.raises(StoreError):
+        await keys.add(new_key(hash="cd" * 32))
+
+    kept = await keys.find("key_1")
+    assert kept is not None and kept.hash == "ab" * 32
+
+
+async def test_keys_are_listed_in_pages(keys: ApiKeyStore) -> None:
     for number in range(5):
         await keys.add(new_key(f"key_{number}"))
 
@@ -50,7 +60,7 @@ async def test_keys_are_listed_in_pages(keys: SqlApiKeys) -> None:
     assert [key.id for key in (*first, *rest)] == [f"key_{number}" for number in range(5)]
 
 
-async def test_a_key_is_revoked_once_and_says_when(keys: SqlApiKeys, clock: ManualClock) -> None:
+async def test_a_key_is_revoked_once_and_says_when(keys: ApiKeyStore, clock: ManualClock) -> None:
     await keys.add(new_key())
 
     assert (await keys.revoke("key_1")).revoked_at == START

@@ -1,4 +1,4 @@
-"""Attempts to connect on both databases: single use, by whoever began it, for a while."""
+"""Attempts to connect on every database: single use, by whoever began it, for a while."""
 
 import asyncio
 from datetime import timedelta
@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.ports.connections import ConnectAttempt
+from headgate.ports.connections import ConnectAttempt, ConnectAttemptStore
 from headgate.store.sql.connect_attempts import SqlConnectAttempts
 from headgate.store.sql.database import Database
 from headgate.store.sql.tables import connect_attempts
+from tests.conformance.databases import Stores
 
 TERM = timedelta(seconds=60)
 
 
 @pytest.fixture
-def attempts(database: Database) -> SqlConnectAttempts:
-    return SqlConnectAttempts(database)
+def attempts(any_stores: Stores) -> ConnectAttemptStore:
+    return any_stores.attempts
 
 
 def attempt(state_hash: str = "hash", **fields: Any) -> ConnectAttempt:
@@ -32,7 +33,7 @@ def attempt(state_hash: str = "hash", **fields: Any) -> ConnectAttempt:
     return ConnectAttempt(state_hash=state_hash, **{**given, **fields})
 
 
-async def test_an_attempt_is_taken_once(attempts: SqlConnectAttempts) -> None:
+async def test_an_attempt_is_taken_once(attempts: ConnectAttemptStore) -> None:
     await attempts.begin(attempt(), term=TERM)
 
     taken = await asyncio.gather(
@@ -47,7 +48,7 @@ async def test_an_attempt_is_taken_once(attempts: SqlConnectAttempts) -> None:
     [("other", "session", "ada"), ("hash", "other", "ada"), ("hash", "session", "bob")],
 )
 async def test_nobody_else_takes_an_attempt_or_spends_it(
-    attempts: SqlConnectAttempts, state_hash: str, session_hash: str, user_id: str
+    attempts: ConnectAttemptStore, state_hash: str, session_hash: str, user_id: str
 ) -> None:
     await attempts.begin(attempt(), term=TERM)
 
@@ -55,9 +56,22 @@ async def test_nobody_else_takes_an_attempt_or_spends_it(
     assert await attempts.take("hash", session_hash="session", user_id="ada") == attempt()
 
 
-async def test_an_attempt_that_ran_out_is_not_taken_and_is_deleted_in_passing(
-    attempts: SqlConnectAttempts, clock: ManualClock, database: Database
+async def test_an_attempt_that_ran_out_is_not_taken(
+    attempts: ConnectAttemptStore, clock: ManualClock
 ) -> None:
+    await attempts.begin(attempt(), term=TERM)
+    clock.advance(TERM.total_seconds() - 1)
+    await attempts.begin(attempt("next"), term=TERM)
+    clock.advance(1)
+
+    assert await attempts.take("hash", session_hash="session", user_id="ada") is None
+    assert await attempts.take("next", session_hash="session", user_id="ada") is not None
+
+
+async def test_an_attempt_that_ran_out_is_deleted_in_passing(
+    clock: ManualClock, database: Database
+) -> None:
+    attempts = SqlConnectAttempts(database)
     await attempts.begin(attempt(), term=TERM)
     clock.advance(TERM.total_seconds())
 

@@ -1,6 +1,7 @@
-"""Repeated requests on both databases: owners, one turn at a time, bounded memory."""
+"""Repeated requests on every database: owners, one turn at a time, bounded memory."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,8 @@ from sqlalchemy import func, select
 
 from headgate.base.clock import ManualClock
 from headgate.ports.idempotency import (
+    IdempotencyStore,
+    Known,
     RequestInProgress,
     RequestMismatch,
     RequestStarted,
@@ -16,6 +19,7 @@ from headgate.ports.idempotency import (
 from headgate.store.sql.database import Database
 from headgate.store.sql.idempotency import PRUNE_MAX, SqlIdempotency
 from headgate.store.sql.tables import idempotent_requests
+from tests.conformance.databases import Stores
 from tests.stores import MakeDatabase
 
 LEASE = timedelta(seconds=60)
@@ -24,12 +28,12 @@ DONE = StoredAnswer(status=202, headers={"location": "/v1/jobs/j"}, body=b'{"id"
 
 
 @pytest.fixture
-def store(database: Database) -> SqlIdempotency:
-    return SqlIdempotency(database)
+def store(any_stores: Stores) -> IdempotencyStore:
+    return any_stores.idempotency
 
 
 async def begun(
-    store: SqlIdempotency, key: str = "k", request: str = "r", owner: str = "o"
+    store: IdempotencyStore, key: str = "k", request: str = "r", owner: str = "o"
 ) -> RequestStarted:
     known = await store.begin(owner, key, request, lease=LEASE)
     assert isinstance(known, RequestStarted)
@@ -42,7 +46,7 @@ async def count(database: Database) -> int:
 
 
 async def test_a_request_is_begun_once_and_then_answered_alike(
-    store: SqlIdempotency, clock: ManualClock
+    store: IdempotencyStore, clock: ManualClock
 ) -> None:
     first = await begun(store)
     assert isinstance(await store.begin("o", "k", "r", lease=LEASE), RequestInProgress)
@@ -55,7 +59,7 @@ async def test_a_request_is_begun_once_and_then_answered_alike(
     await begun(store)
 
 
-async def test_another_request_under_the_same_key_is_told_apart(store: SqlIdempotency) -> None:
+async def test_another_request_under_the_same_key_is_told_apart(store: IdempotencyStore) -> None:
     first = await begun(store)
 
     # While the first is under way, and after it.
@@ -64,14 +68,16 @@ async def test_another_request_under_the_same_key_is_told_apart(store: SqlIdempo
     assert isinstance(await store.begin("o", "k", "other", lease=LEASE), RequestMismatch)
 
 
-async def test_anothers_keys_are_invisible(store: SqlIdempotency) -> None:
+async def test_anothers_keys_are_invisible(store: IdempotencyStore) -> None:
     first = await begun(store, owner="key_1")
     await store.finish("key_1", "k", first, DONE, keep=DAY)
 
     await begun(store, owner="key_2", request="other")
 
 
-async def test_of_many_at_once_one_begins(make_database: MakeDatabase, database: Database) -> None:
+async def test_of_many_processes_at_once_one_begins(
+    make_database: MakeDatabase, database: Database
+) -> None:
     several = [make_database() for _ in range(4)]
     for each in several:
         await each.open()
@@ -87,13 +93,23 @@ async def test_of_many_at_once_one_begins(make_database: MakeDatabase, database:
         for each in several:
             await each.close()
 
+    assert_one_began(known)
+
+
+async def test_of_many_at_once_one_begins(store: IdempotencyStore) -> None:
+    known = await asyncio.gather(*(store.begin("o", "k", "r", lease=LEASE) for _ in range(8)))
+
+    assert_one_began(known)
+
+
+def assert_one_began(known: Sequence[Known]) -> None:
     assert sorted(type(each).__name__ for each in known) == ["RequestInProgress"] * 7 + [
         "RequestStarted"
     ]
 
 
 async def test_a_request_that_died_is_begun_again_after_its_lease(
-    store: SqlIdempotency, clock: ManualClock
+    store: IdempotencyStore, clock: ManualClock
 ) -> None:
     died = await begun(store)
     clock.advance(59)
@@ -110,7 +126,7 @@ async def test_a_request_that_died_is_begun_again_after_its_lease(
     assert await store.begin("o", "k", "r", lease=LEASE) == DONE
 
 
-async def test_an_abandoned_request_is_begun_again_at_once(store: SqlIdempotency) -> None:
+async def test_an_abandoned_request_is_begun_again_at_once(store: IdempotencyStore) -> None:
     first = await begun(store)
 
     await store.abandon("o", "k", first)
@@ -118,7 +134,7 @@ async def test_an_abandoned_request_is_begun_again_at_once(store: SqlIdempotency
     await begun(store, request="even another")
 
 
-async def test_an_answer_is_not_abandoned(store: SqlIdempotency) -> None:
+async def test_an_answer_is_not_abandoned(store: IdempotencyStore) -> None:
     first = await begun(store)
     await store.finish("o", "k", first, DONE, keep=DAY)
 
@@ -128,8 +144,9 @@ async def test_an_answer_is_not_abandoned(store: SqlIdempotency) -> None:
 
 
 async def test_what_ran_out_is_forgotten_in_passing_a_little_at_a_time(
-    store: SqlIdempotency, database: Database, clock: ManualClock
+    database: Database, clock: ManualClock
 ) -> None:
+    store = SqlIdempotency(database)
     for number in range(PRUNE_MAX + 5):
         await begun(store, key=f"old {number}")
     clock.advance(LEASE.total_seconds())

@@ -1,4 +1,4 @@
-"""Rotating keys on both databases: everything ends under the newest, whatever goes on meanwhile."""
+"""Rotating keys on every database: everything ends under the newest, whatever goes on meanwhile."""
 
 import asyncio
 from datetime import timedelta
@@ -10,20 +10,20 @@ import pytest
 from headgate.flow.rekey import BATCH, rekey
 from headgate.flow.sealing import seal
 from headgate.ports.auth import Vault
+from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import Renewal
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.database import Database
+from tests.conformance.databases import Stores
 from tests.connecting import fill_connections, named_tokens, opened_tokens, vault
 from tests.stores import START
 
 
 @pytest.fixture
-def store(database: Database) -> SqlConnections:
-    return SqlConnections(database)
+def store(any_stores: Stores) -> ConnectionStores:
+    return any_stores.connections
 
 
 async def test_everything_is_put_under_the_newest_key_and_the_old_one_can_go(
-    store: SqlConnections,
+    store: ConnectionStores,
 ) -> None:
     # Given connections under an old key and some under the new, more than fit one batch
     old = await fill_connections(store, BATCH + 5, vault("k1"))
@@ -45,7 +45,7 @@ async def test_everything_is_put_under_the_newest_key_and_the_old_one_can_go(
     assert (await rekey(store, vault("k2"))).resealed == 0
 
 
-async def test_two_rotations_at_once_do_the_work_of_one(store: SqlConnections) -> None:
+async def test_two_rotations_at_once_do_the_work_of_one(store: ConnectionStores) -> None:
     await fill_connections(store, 40, vault("k1"))
 
     both = await asyncio.gather(*(rekey(store, vault("k2", "k1")) for _ in range(2)))
@@ -54,7 +54,7 @@ async def test_two_rotations_at_once_do_the_work_of_one(store: SqlConnections) -
     assert {done.left for done in both} == {0}
 
 
-async def test_workers_that_renew_meanwhile_lose_nothing(store: SqlConnections) -> None:
+async def test_workers_that_renew_meanwhile_lose_nothing(store: ConnectionStores) -> None:
     # Given workers that renew tokens all the time: some know the new key, some only the old one
     ids = await fill_connections(store, 30, vault("k1"))
     newest: dict[str, str] = {}

@@ -162,12 +162,60 @@ def limiter(name: str) -> Key:
     return join("limiter", name), "limiter"
 
 
-# ---- users and processes -----------------------------------------------------------------------
+# ---- users, connections and API keys -----------------------------------------------------------
 
 
 def user(user_id: str) -> Key:
     """A user."""
     return join("user", user_id), "user"
+
+
+def user_connection(user_id: str, connection_id: str) -> Key:
+    """That a connection is a user's."""
+    return join("user", user_id), join("connection", connection_id)
+
+
+def user_api_key(user_id: str, key_id: str) -> Key:
+    """That an API key is a user's."""
+    return join("user", user_id), join("api_key", key_id)
+
+
+def connect_attempt(user_id: str, state_hash: str) -> Key:
+    """A user's visit to a provider's consent page."""
+    return join("user", user_id), join("attempt", state_hash)
+
+
+def connection(connection_id: str) -> Key:
+    """A connection with its sealed credentials."""
+    return join("connection", connection_id), "connection"
+
+
+def removed_connection(connection_id: str) -> Key:
+    """That a connection was removed."""
+    return join("connection", connection_id), "removed"
+
+
+def account(source: str, external_id: str) -> str:
+    """The partition of the users who have connected an account at a provider."""
+    return join("account", source, external_id)
+
+
+def account_user(source: str, external_id: str, user_id: str) -> Key:
+    """Which connection a user has to an account: there is one at most."""
+    return account(source, external_id), join("user", user_id)
+
+
+def api_key(key_id: str) -> Key:
+    """An API key."""
+    return join("api_key", key_id), "api_key"
+
+
+def request(owner: str, key: str) -> Key:
+    """A request under an idempotency key, which belongs to the API key that sent it."""
+    return join("api_key", owner), join("request", key)
+
+
+# ---- processes ---------------------------------------------------------------------------------
 
 
 #: One partition: there are as many items as there are worker processes.

@@ -31,6 +31,12 @@ class RowCodec(Generic[AnyStruct]):
         self._kind = kind
         hints = get_type_hints(kind)
         self.fields: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
+        # Where None is a value like others, it must be given.
+        self._missing = {
+            field.name: None
+            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]
+            if field.required
+        }
         self._as_json = frozenset(name for name in self.fields if not _is_plain(hints[name]))
 
     def to_item(self, row: AnyStruct, names: Iterable[str] | None = None) -> Item:
@@ -48,7 +54,7 @@ class RowCodec(Generic[AnyStruct]):
 
     def from_item(self, item: Mapping[str, Any]) -> AnyStruct:
         """The row of an item, whatever other attributes that has."""
-        values = {
+        values = self._missing | {
             name: from_json(item[name]) if name in self._as_json else item[name]
             for name in self.fields
             if item.get(name) is not None

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from headgate.base.errors import StoreFault
 from headgate.model.notification import TroubleRow
-from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.coverage import DynamoCoverage
 from headgate.store.dynamodb.events import DynamoEvents
 from headgate.store.dynamodb.receipts import DynamoReceipts
@@ -16,6 +15,7 @@ from headgate.store.dynamodb.records import DynamoRecords
 from headgate.store.dynamodb.retention import JobRetention
 from headgate.store.dynamodb.submit import JobSubmission
 from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.users import DynamoUsers
 from headgate.store.dynamodb.workers import DynamoWorkers
 
 
@@ -37,14 +37,11 @@ class DynamoStore(
 
     async def plan_of(self, user_id: str) -> str | None:
         """The user's plan; None if none was set."""
-        item = await self.table.get(keys.user(user_id))
-        return None if item is None else item.get("plan")
+        return await DynamoUsers(self.table).plan_of(user_id)
 
     async def plans_of(self, user_ids: Sequence[str]) -> Mapping[str, str]:
         """The plans of these users, by user; who has none is left out."""
-        users = {keys.user(user_id): user_id for user_id in user_ids}
-        found = await self.table.get_many(list(users), ["plan"])
-        return {users[key]: item["plan"] for key, item in found.items() if "plan" in item}
+        return await DynamoUsers(self.table).plans_of(user_ids)
 
     async def tell_paused(self, *, limit: int) -> int:
         """Nobody is told: notifications need the outbox, which there is none of on DynamoDB."""
