@@ -28,7 +28,7 @@ PRUNE_EVERY_S = 3600.0
 PRUNE_MAX = 5000
 #: How often all old jobs are looked at, some of which stay, and how many at once.
 PRUNE_JOBS_EVERY_S = 24 * 3600.0
-PRUNE_JOBS_MAX = 1000
+PRUNE_JOBS_MAX = 250
 PURGE_MAX = 500
 #: How often interrupted erasures and long pauses are looked for: a pause of a day is told within
 #: minutes. And how many pauses at once.
