@@ -160,7 +160,7 @@ async def test_many_at_once_fare_as_one_after_another(store: Store) -> None:
                 lane=Lane.HOT if n % 2 else Lane.COLD,
                 delay_s=60 if n % 7 == 0 else 0,
             )
-            for n in range(200 if is_sql(store) else 80)
+            for n in range(200 if is_sql(store) else 140)
         ]
 
     def unnamed(outcome: SubmitOutcome) -> tuple[SubmitStatus, str, str | None]:
