@@ -20,7 +20,7 @@ CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
 FAST := tests/unit tests/flow tests/web tests/conformance tests/systems
 PEERS := .venv-peers
 GRAPHILE := 0.17.3
-BENCHES := engine budget outbox forecast $(if $(wildcard bench/notes.py),notes) $(if $(wildcard bench/activity_streams),activity_streams.backfill activity_streams.streams) idle
+BENCHES := engine budget outbox forecast aws $(if $(wildcard bench/notes.py),notes) $(if $(wildcard bench/activity_streams),activity_streams.backfill activity_streams.streams) idle
 TYPED := src tests tools bench examples
 
 # Without bytecode every process compiles all that it imports, which takes longer than most tests.

@@ -317,7 +317,7 @@ class App:
         """Messages to other systems, enqueued in an application's own transactions."""
         return Outbox(
             store=self._outbox_store,
-            writer=self.database.outbox_writer,
+            writer=having(self.database, "an outbox", self.database.outbox_writer),
             targets=self._targets,
             signal=self._runtime.signal,
             ids=self._ids,

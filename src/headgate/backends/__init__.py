@@ -6,6 +6,7 @@ What is imported here late is an extra, or takes longer to load than all the res
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from headgate.backends.no_items import NoItems
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
@@ -49,6 +50,11 @@ def configure_systems(systems: Iterable[System]) -> Mapping[str, System]:
 
 def open_backend(address: "str | Database | Backend", clock: Clock) -> Backend:
     """Return the backend at an address, not yet connected; one that was made is as it is."""
+    if isinstance(address, str) and address.startswith("dynamodb:"):
+        with needs_extra("database", "aws"):
+            from headgate.backends.dynamodb import open_dynamodb
+        return open_dynamodb(address, clock, load_settings().queues())
+    # Not loaded for DynamoDB: it takes longer than all the rest together.
     from headgate.backends.sql import SqlBackend, open_database
     from headgate.store.sql.database import Database
 
@@ -61,7 +67,9 @@ def check_needs(
     backend: Backend, systems: Iterable[System], registry: Registry, targets: Targets
 ) -> None:
     """Refuse an application that needs what its database does not have, naming what needs it."""
+    items = None if isinstance(backend.items, NoItems) else backend.items
     for what, has, needing in (
+        ("items", items, [*registry.collections]),
         ("an outbox", backend.outbox, [*_with_messages(systems), *_of_outbox(targets)]),
         ("schedules", backend.schedules, [*_with_schedules(systems), *registry.schedules]),
         ("tables of its own", backend.tables, [*_with_tables(systems, registry)]),

@@ -160,4 +160,6 @@ def open_database(address: str, clock: Clock) -> Database:
                 return PostgresDatabase(address, clock)
             raise AssertionError("unreachable")
         case other:
-            raise InvalidInput("database", f"{other} is not supported; use sqlite or postgresql")
+            raise InvalidInput(
+                "database", f"{other} is not supported; use sqlite, postgresql or dynamodb"
+            )

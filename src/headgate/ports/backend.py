@@ -95,8 +95,8 @@ class Backend(Protocol):
         ...
 
     @property
-    def outbox_writer(self) -> OutboxWriter:
-        """What enqueues messages in an application's own transaction, if there is an outbox."""
+    def outbox_writer(self) -> OutboxWriter | None:
+        """What enqueues messages in an application's own transaction."""
         ...
 
     @property

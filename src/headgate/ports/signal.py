@@ -34,8 +34,7 @@ def lane_topic(lane: Lane) -> str:
 class SignalHint(NamedTuple):
     """A hint in the form in which a database server carries it to other processes."""
 
-    #: What listeners listen to.
-    name: str
+    channel: str
     payload: str
 
 

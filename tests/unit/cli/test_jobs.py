@@ -290,7 +290,7 @@ def test_migrate_says_what_it_did(headgate: Run) -> None:
     assert again["headgate"]["changed"] is False
     wrong = headgate("migrate", "-d", "mysql://host/db")
     assert wrong.exit_code == 4
-    assert "use sqlite or postgresql" in wrong.stderr
+    assert "use sqlite, postgresql or dynamodb" in wrong.stderr
 
 
 def test_the_version_is_told(headgate: Run) -> None:

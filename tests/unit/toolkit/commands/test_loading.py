@@ -191,7 +191,10 @@ def test_an_unknown_database_is_told_by_its_option(monkeypatch: pytest.MonkeyPat
     ended = CliRunner().invoke(cli, ["job", "list", "--database", "mysql://x/y"])
 
     assert ended.exit_code == CONFIG
-    assert ended.stderr == "error --database: mysql is not supported; use sqlite or postgresql\n"
+    assert (
+        ended.stderr
+        == "error --database: mysql is not supported; use sqlite, postgresql or dynamodb\n"
+    )
 
 
 def test_a_missing_key_is_told_once() -> None:
@@ -305,7 +308,7 @@ def test_a_list_says_which_database_it_has_read_to_people_alone(
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("mysql://x/y", "mysql is not supported; use sqlite or postgresql"),
+        ("mysql://x/y", "mysql is not supported; use sqlite, postgresql or dynamodb"),
         ("postgresql://host:port/name", "is not an address; write sqlite:///file.db or"),
         ("postgresql://[::1/name", "is not an address; write sqlite:///file.db or"),
         ("nothing", "is not an address; write sqlite:///file.db or"),

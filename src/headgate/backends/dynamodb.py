@@ -1,0 +1,163 @@
+"""The backend on one DynamoDB table; hints go over SQS where there are queues.
+
+It has no items, no schedules, no outbox and no tables of systems.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+from headgate.backends.no_items import NoItems
+from headgate.base.clock import Clock
+from headgate.base.errors import StoreFault
+from headgate.base.ids import system_random
+from headgate.model.job import Lane
+from headgate.ports.items import ItemStore
+from headgate.ports.job_hints import HintedClaims
+from headgate.ports.notifications import NotificationComposer
+from headgate.ports.signal import Signal
+from headgate.ports.store import Store
+from headgate.store.dynamodb.address import parse_address
+from headgate.store.dynamodb.client import DynamoClient
+from headgate.store.dynamodb.store import DynamoStore
+from headgate.store.dynamodb.table import DynamoTable
+
+# The stores are loaded when they are used: a function starts cold, and needs only some of them.
+if TYPE_CHECKING:
+    from headgate.store.dynamodb.api_keys import DynamoApiKeys
+    from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
+    from headgate.store.dynamodb.connections import DynamoConnections
+    from headgate.store.dynamodb.idempotency import DynamoIdempotency
+    from headgate.store.dynamodb.limiter import DynamoLimiter, DynamoLimiterMemory
+    from headgate.store.dynamodb.users import DynamoUsers
+
+#: What any item may be asked for by, to see whether the table answers.
+_ANY_KEY = ("ping", "ping")
+#: There is one revision of the table so far.
+REVISION = "1"
+
+
+class DynamoBackend:
+    """All stores in one DynamoDB table."""
+
+    kind = "DynamoDB"
+    embedded = False
+    erasures = None
+    schedules = None
+    outbox = None
+    outbox_writer = None
+    tables = None
+
+    def __init__(self, table: DynamoTable, clock: Clock, queues: Mapping[Lane, str]) -> None:
+        """Use `table`; `queues` are the URLs of the lanes' SQS queues, if there are any."""
+        self.table = table
+        self._clock = clock
+        self._queues = queues
+        self.items: ItemStore = NoItems()
+
+    @property
+    def address(self) -> str:
+        """The address for people."""
+        return f"dynamodb://{self.table.name}"
+
+    @cached_property
+    def users(self) -> "DynamoUsers":
+        """Users: plans, logins, preferences."""
+        from headgate.store.dynamodb.users import DynamoUsers
+
+        return DynamoUsers(self.table)
+
+    @cached_property
+    def connections(self) -> "DynamoConnections":
+        """Connections with their sealed credentials."""
+        from headgate.store.dynamodb.connections import DynamoConnections
+
+        return DynamoConnections(self.table)
+
+    @cached_property
+    def attempts(self) -> "DynamoConnectAttempts":
+        """Attempts to connect that wait for the user's return."""
+        from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
+
+        return DynamoConnectAttempts(self.table)
+
+    @cached_property
+    def api_keys(self) -> "DynamoApiKeys":
+        """The keys of the HTTP API."""
+        from headgate.store.dynamodb.api_keys import DynamoApiKeys
+
+        return DynamoApiKeys(self.table)
+
+    @cached_property
+    def idempotency(self) -> "DynamoIdempotency":
+        """The responses to requests with an idempotency key."""
+        from headgate.store.dynamodb.idempotency import DynamoIdempotency
+
+        return DynamoIdempotency(self.table)
+
+    @cached_property
+    def limiter(self) -> "DynamoLimiter":
+        """The limiter in this table."""
+        from headgate.store.dynamodb.limiter import DynamoLimiter
+
+        return DynamoLimiter(self.table)
+
+    def limiter_memory(self, limiter: str) -> "DynamoLimiterMemory":
+        """What the table keeps for a limiter elsewhere."""
+        from headgate.store.dynamodb.limiter import DynamoLimiterMemory
+
+        return DynamoLimiterMemory(self.table, limiter)
+
+    def store(self, syncs: Sequence[str], composer: NotificationComposer | None) -> DynamoStore:
+        """The store of jobs; nobody can be notified."""
+        assert composer is None, "notifications need an outbox"
+        return DynamoStore(self.table, syncs)
+
+    def hinted(self, store: Store) -> HintedClaims:
+        """The same store: its jobs can be claimed by their ids."""
+        return cast(DynamoStore, store)
+
+    def signal(self, *, origin: str) -> Signal:
+        """Over SQS, or within this process if there are no queues."""
+        if self._queues:
+            from headgate.signals.sqs import SqsSignal
+
+            return SqsSignal(self._queues, self._clock)
+        from headgate.signals.local import LocalSignal
+
+        return LocalSignal()
+
+    def exists(self) -> bool:
+        """True: whether the table is there turns out when it is opened."""
+        return True
+
+    def find_fault(self) -> StoreFault | None:
+        """None: there is no disk that could be full."""
+        return None
+
+    async def open(self) -> None:
+        """Make the client."""
+        await self.table.open()
+
+    async def prepare(self, tables: Mapping[str, str]) -> None:
+        """Raise SchemaBehind if there is no such table."""
+        await self.ping()
+
+    async def migrate(self, tables: Mapping[str, str]) -> Mapping[str, tuple[str | None, str]]:
+        """Make the table, if there is none."""
+        made = await self.table.create()
+        return {"headgate": (None if made else REVISION, REVISION)}
+
+    async def ping(self) -> None:
+        """Raise StoreUnavailable if DynamoDB does not respond."""
+        await self.table.get(_ANY_KEY)
+
+    async def close(self) -> None:
+        """Close the client."""
+        await self.table.close()
+
+
+def open_dynamodb(address: str, clock: Clock, queues: Mapping[Lane, str]) -> DynamoBackend:
+    """Return the backend at an address, not yet connected."""
+    client = DynamoClient(parse_address(address), clock, system_random())
+    return DynamoBackend(DynamoTable(client), clock, queues)
