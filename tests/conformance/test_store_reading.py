@@ -12,7 +12,7 @@ from headgate.model import change
 from headgate.model.job import Job, Mode
 from headgate.model.states import JOB, JobState
 from headgate.ports.store import JobFilter, LastEvent, Store
-from tests.stores import ids, in_state, run_one, settled, submit_one, tally
+from tests.stores import ids, in_state, is_sql, run_one, settled, submit_one, tally
 
 
 async def test_a_job_is_found_by_its_id_and_by_its_user(store: Store) -> None:
@@ -193,7 +193,9 @@ async def test_every_list_is_what_its_filter_says(store: Store) -> None:
     # Given all sorts of jobs
     jobs = await all_sorts_of_jobs(store)
 
-    for user, connection, sync, mode, states in product(USERS, CONNECTIONS, NAMES, MODES, STATES):
+    filters = list(product(USERS, CONNECTIONS, NAMES, MODES, STATES))
+    # An emulator takes its time: every eleventh, so that each value meets each other.
+    for user, connection, sync, mode, states in filters[:: 1 if is_sql(store) else 11]:
         # When they are listed by any filter, page by page
         which = JobFilter(
             user_id=user, connection_id=connection, sync=sync, mode=mode, states=states

@@ -14,7 +14,16 @@ from headgate.ports.store import JobFilter, NewJob, Store
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql import bulk_submit
 from headgate.store.sql.store import SqlStore
-from tests.stores import START, MakeDatabase, claim_ids, in_state, kinds, new_job, submit_one
+from tests.stores import (
+    START,
+    MakeDatabase,
+    claim_ids,
+    in_state,
+    is_sql,
+    kinds,
+    new_job,
+    submit_one,
+)
 
 CREATED, EXISTING, ACTIVE, REFUSED = SubmitStatus
 
@@ -151,7 +160,7 @@ async def test_many_at_once_fare_as_one_after_another(store: Store) -> None:
                 lane=Lane.HOT if n % 2 else Lane.COLD,
                 delay_s=60 if n % 7 == 0 else 0,
             )
-            for n in range(200)
+            for n in range(200 if is_sql(store) else 140)
         ]
 
     def unnamed(outcome: SubmitOutcome) -> tuple[SubmitStatus, str, str | None]:
@@ -183,7 +192,8 @@ async def test_a_key_stands_for_its_job_and_an_ended_job_makes_room(
 
 async def test_a_repeated_batch_writes_nothing(store: Store) -> None:
     def batch() -> list[NewJob]:
-        return [new_job(key=f"k{n}", connection_id=f"c{n}") for n in range(200)]
+        count = 200 if is_sql(store) else 40
+        return [new_job(key=f"k{n}", connection_id=f"c{n}") for n in range(count)]
 
     before = await store.submit_many(batch())
     jobs = await stored(store)

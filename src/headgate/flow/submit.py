@@ -166,13 +166,13 @@ def _reprocess(reprocess: Reprocess | str, mode: Mode) -> Reprocess:
         raise InvalidInput("reprocess", f"{str(reprocess)!r} is not one of {', '.join(Reprocess)}")
     if mode is not Mode.HISTORY and reprocess != Reprocess.FAILED:
         raise InvalidInput("reprocess", f"only mode history takes it, not mode {mode.value}")
-    return Reprocess(reprocess)
+    return reprocess if isinstance(reprocess, Reprocess) else Reprocess(reprocess)
 
 
 def _mode(mode: Mode | str, sync: Sync) -> Mode:
     if mode not in sync.modes:
         raise InvalidInput("mode", f"{str(mode)!r} is not one of {', '.join(sync.modes)}")
-    return Mode(mode)
+    return mode if isinstance(mode, Mode) else Mode(mode)
 
 
 def _lane(lane: Lane | str | None, sync: Sync, mode: Mode) -> Lane:

@@ -34,7 +34,8 @@ def lane_topic(lane: Lane) -> str:
 class SignalHint(NamedTuple):
     """A hint in the form in which a database server carries it to other processes."""
 
-    channel: str
+    #: What listeners listen to.
+    name: str
     payload: str
 
 

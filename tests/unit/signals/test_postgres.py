@@ -93,7 +93,7 @@ async def test_a_hint_that_a_commit_carries_is_understood_and_not_sent_again(
     hint = here.signal.hint("lane.hot")
     assert hint is not None
     await stores.execute_on(
-        postgres_server.url, f"SELECT pg_notify('{hint.channel}', '{hint.payload}')"
+        postgres_server.url, f"SELECT pg_notify('{hint.name}', '{hint.payload}')"
     )
     await there.hot.heard()
 

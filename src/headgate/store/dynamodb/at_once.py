@@ -11,15 +11,22 @@ AT_ONCE_MAX = 16
 
 
 async def gather(work: Iterable[Awaitable[T]]) -> list[T]:
-    """Await all, a few at a time; the first error is raised after all have ended."""
-    free = asyncio.Semaphore(AT_ONCE_MAX)
+    """Await all, a few at a time; the first error is raised after all have ended.
 
-    async def one(each: Awaitable[T]) -> T:
-        async with free:
-            return await each
+    What `work` generates begins when its turn has come: if this is cancelled, the rest never was.
+    """
+    numbered = enumerate(work)
+    results: dict[int, T] = {}
+    errors: list[Exception] = []
 
-    done = await asyncio.gather(*(one(each) for each in work), return_exceptions=True)
-    for result in done:
-        if isinstance(result, BaseException):
-            raise result
-    return [result for result in done if not isinstance(result, BaseException)]
+    async def run() -> None:
+        for place, each in numbered:
+            try:
+                results[place] = await each
+            except Exception as error:
+                errors.append(error)
+
+    await asyncio.gather(*(run() for _ in range(AT_ONCE_MAX)))
+    if errors:
+        raise errors[0]
+    return [results[place] for place in range(len(results))]

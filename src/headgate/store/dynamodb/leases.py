@@ -16,11 +16,11 @@ from headgate.base.errors import HeadgateError, NotFound, StoreError, StoreUnava
 from headgate.model.lease import NOW, AnyChange, Claim, LeasedType, Row
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.at_once import gather
-from headgate.store.dynamodb.attributes import Item, Key
+from headgate.store.dynamodb.attributes import Item, Key, check_size, item_size
 from headgate.store.dynamodb.definition import BY_STATE, index_keys
 from headgate.store.dynamodb.errors import ConditionFailed
 from headgate.store.dynamodb.merge import query_shards
-from headgate.store.dynamodb.rows import RowCodec, plain
+from headgate.store.dynamodb.rows import RowCodec, only_set, plain
 from headgate.store.dynamodb.table import DynamoTable, KeyRange
 from headgate.store.dynamodb.writes import EXISTS, Update, Write, set_and_remove
 
@@ -239,6 +239,8 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
             **self.index(row),
             **settlement.more,
         }
+        whole = {**settlement.item, **written}
+        check_size(self.key(row.id), item_size(only_set(whole)))
         condition, seen = self.fence(settlement)
         return Update(
             at=self.key(row.id),

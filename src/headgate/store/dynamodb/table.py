@@ -60,6 +60,9 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True):
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of the query."""
+        # DynamoDB refuses these, and not every emulator does.
+        assert self.pk and self.first != "" and self.last != "", "an empty key"
+        assert self.first is None or self.last is None or self.first <= self.last, "no range"
         pk, sk = ("pk", "sk") if self.index is None else index_keys(self.index)
         condition, values = f"#{pk} = :pk", {"pk": self.pk, **self.values}
         match self.first, self.last:

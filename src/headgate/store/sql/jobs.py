@@ -81,8 +81,8 @@ def _insert(
         {
             "of_lane": new.lane,
             "event_data": event_data,
-            "hint": None if hint is None else hint.payload,
-            "channel": None if hint is None else hint.channel,
+            "hint_payload": None if hint is None else hint.payload,
+            "hint_name": None if hint is None else hint.name,
             **{f"new_{name}": value for name, value in values.items()},
             **bind_syncs(syncs),
             **now.binds(delay=max(new.delay, ZERO)),
@@ -145,7 +145,7 @@ def _submission(
     columns = [*job.c]
     if notifies:
         # Here, because Postgres does not evaluate a CTE that only selects and is never read.
-        texts = (bindparam("channel", type_=Text), bindparam("hint", type_=Text))
+        texts = (bindparam("hint_name", type_=Text), bindparam("hint_payload", type_=Text))
         columns.append(func.pg_notify(*texts))
     return select(*columns).add_cte(event.cte("event"))
 

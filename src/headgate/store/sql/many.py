@@ -108,7 +108,7 @@ class BatchStatement:
         takers = [_taker(each, dialect) for each in self._given.values()]
 
         def calls(rows: Sequence[Any]) -> Iterable[DriverCall]:
-            return [(sql, tuple([take(rows) for take in takers]))]
+            return [(sql, tuple([_array(take(rows)) for take in takers]))]
 
         return calls
 
@@ -193,6 +193,14 @@ def _converted(
             value if convert is None else convert(value)
             for convert, value in zip(converts, row, strict=True)
         ]
+
+
+def _array(values: list[Any]) -> list[Any] | None:
+    """The values of a column; None, which `unnest` reads as so many NULLs, if all are None.
+
+    The driver looks at every value of an array, and a batch has columns that nobody has set.
+    """
+    return None if values[0] is None and values.count(None) == len(values) else values
 
 
 def _taker(given: Rows, dialect: Dialect) -> Callable[[Sequence[Any]], list[Any]]:
