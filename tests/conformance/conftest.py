@@ -34,6 +34,8 @@ TOO_MUCH_FOR_MOTO = {
     "test_records_that_are_gone_are_deleted_with_the_chunk",
     "test_more_records_than_one_statement_takes_are_claimed",
     "test_more_lost_rows_than_one_batch_are_all_rescued",
+    "test_claims_at_the_same_time_never_share_a_row",
+    "test_a_batch_meets_single_requests_for_the_same_connections",
     "test_many_at_once_fare_as_one_after_another",
     "test_a_repeated_batch_writes_nothing",
     "test_every_list_is_what_its_filter_says",

@@ -138,10 +138,10 @@ _SPECIFIED = {
 async def test_a_worker_killed_between_the_parts_of_a_chunk_repeats_and_doubles_nothing(
     dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
-    # Given a chunk of three parts, whose worker is killed after the first
+    # Given a chunk of several parts, whose worker is killed after the first
     job = await run_one(dynamo_store)
     job = await settled(dynamo_store, change.advance(job, tally(), {}))
-    work = many(230)
+    work = many(120)
     client.choose = after(1, Fault.UNREACHABLE, of="transact_write_items")
     with pytest.raises(StoreUnavailable):
         await dynamo_store.settle(change.advance(job, tally(), {}), work)
@@ -158,7 +158,7 @@ async def test_a_worker_killed_between_the_parts_of_a_chunk_repeats_and_doubles_
 
     # Then every record is there once, and counted once, as what it was
     assert done is not None
-    assert counts(done) == (230, 0, 0)
+    assert counts(done) == (120, 0, 0)
     assert await dynamo_store.records(job.sync, job.connection_id, limit=1000) == work.records
     told = ["submitted", "chunk", "rescued", "chunk"]
     assert await kinds(dynamo_store, job.id) == told
@@ -174,15 +174,15 @@ async def test_the_repeated_chunk_may_bring_other_contents(
     assert stored is not None
     client.choose = after(1, Fault.UNREACHABLE, of="transact_write_items")
     with pytest.raises(StoreUnavailable):
-        await dynamo_store.settle(change.advance(stored, tally(), {}), many(150, v=1))
+        await dynamo_store.settle(change.advance(stored, tally(), {}), many(120, v=1))
     client.choose = None
 
     # When the chunk comes again, with what the provider says by now
-    done = await dynamo_store.settle(change.advance(stored, tally(), {}), many(150, v=2))
+    done = await dynamo_store.settle(change.advance(stored, tally(), {}), many(120, v=2))
 
     # Then the twenty count as changed and the others as new
     assert done is not None
-    assert counts(done) == (130, 20, 0)
+    assert counts(done) == (100, 20, 0)
     data = {record.data["v"] for record in await _all(dynamo_store, job)}
     assert data == {2}
 
@@ -196,7 +196,7 @@ async def test_a_lost_worker_writes_no_part_of_a_large_chunk(
     await settled(dynamo_store, change.rescue(zombie, after=timedelta(0)))
     before = await everything(dynamo_store)
 
-    assert await dynamo_store.settle(change.advance(zombie, tally(), {}), many(230)) is None
+    assert await dynamo_store.settle(change.advance(zombie, tally(), {}), many(120)) is None
     assert await everything(dynamo_store) == before
 
 
@@ -214,7 +214,7 @@ async def test_a_worker_that_loses_its_claim_between_the_parts_writes_no_further
     client.after_first("transact_write_items", rescue)
 
     # When the chunk is settled, then the claim is lost
-    assert await dynamo_store.settle(change.advance(job, tally(), {}), many(230)) is None
+    assert await dynamo_store.settle(change.advance(job, tally(), {}), many(120)) is None
 
     # And the second part was never written
     assert len(await _all(dynamo_store, job)) == 99

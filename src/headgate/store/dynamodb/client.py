@@ -47,6 +47,8 @@ _DATE_STEP = timedelta(seconds=1)
 class DynamoClient:
     """A client of one event loop: open it there, and close it there."""
 
+    read_s_max = _READ_S_MAX
+
     def __init__(
         self,
         address: DynamoAddress,
@@ -78,7 +80,7 @@ class DynamoClient:
             return
         config = AioConfig(
             connect_timeout=_CONNECT_S_MAX,
-            read_timeout=_READ_S_MAX,
+            read_timeout=self.read_s_max,
             max_pool_connections=_CONNECTIONS_MAX,
             tcp_keepalive=True,
             # Repeated here, where it is known what may be repeated.
