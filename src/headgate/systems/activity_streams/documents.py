@@ -12,7 +12,7 @@ from headgate.toolkit.api.budgets import WindowDocument
 from headgate.toolkit.api.documents import Name, Page, request_config, response_config
 
 
-class DueJob(StrEnum):
+class Hint(StrEnum):
     """What a client shows in place of the chart."""
 
     RENDER = "render"
@@ -22,13 +22,13 @@ class DueJob(StrEnum):
 
 
 HINTS = {
-    ItemState.SUCCESS: DueJob.RENDER,
-    ItemState.PENDING: DueJob.SPINNER,
-    ItemState.FETCHING: DueJob.SPINNER,
-    ItemState.FAILED: DueJob.RETRY,
+    ItemState.SUCCESS: Hint.RENDER,
+    ItemState.PENDING: Hint.SPINNER,
+    ItemState.FETCHING: Hint.SPINNER,
+    ItemState.FAILED: Hint.RETRY,
     # It is retried automatically.
-    ItemState.DEFERRED: DueJob.SPINNER,
-    ItemState.UNAVAILABLE: DueJob.HIDDEN,
+    ItemState.DEFERRED: Hint.SPINNER,
+    ItemState.UNAVAILABLE: Hint.HIDDEN,
 }
 
 # ---- examples ----------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class ActivityLine(BaseModel):
     name: str | None
     sport_type: str | None
     status: ItemState = Field(description="The state of its streams.")
-    hint: DueJob = Field(description="What to show in place of a chart.")
+    hint: Hint = Field(description="What to show in place of a chart.")
     retry_count: int
     deferred_until: datetime | None
     next_attempt_at: datetime | None = Field(description="null: no fetch is planned.")
@@ -162,7 +162,7 @@ class StreamsDocument(BaseModel):
 
     activity_id: str
     status: ItemState
-    hint: DueJob
+    hint: Hint
     source: str | None
     fetched_at: datetime | None
     channels_available: list[str] | None = Field(description="All channels, selected or not.")

@@ -13,7 +13,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from headgate import Item, ItemState, format_time
-from headgate.systems.activity_streams.documents import HINTS, DueJob, detail_text
+from headgate.systems.activity_streams.documents import HINTS, Hint, detail_text
 from headgate.systems.activity_streams.downsampling import TIME
 from headgate.systems.activity_streams.names import ACTIVITY_LINK, ACTIVITY_PATH
 from headgate.systems.activity_streams.service import (
@@ -102,7 +102,7 @@ class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     what: str
     mark: Mark
-    hint: DueJob
+    hint: Hint
     #: Why there is no recording yet; None if there is one.
     sentence: str | None
     tiles: tuple[Tile, ...]
@@ -212,7 +212,7 @@ def _at(when: datetime | None) -> str:
 
 
 def _poll_after_s(item: Item) -> int | None:
-    if HINTS[item.state] is DueJob.SPINNER:
+    if HINTS[item.state] is Hint.SPINNER:
         return POLL_RESTING_S if item.state is ItemState.DEFERRED else POLL_WORKING_S
     return POLL_RESTING_S if item.state is ItemState.FAILED and not item.stuck else None
 
