@@ -18,6 +18,8 @@ from headgate.ports.signal import CONTROL, OUTBOX, SWEEP, lane_topic
 
 #: How often it looks while there may be work.
 LOOK_EVERY_S = 2.5
+#: How long it looks after its start: a worker that has died is found dead by several looks.
+START_S = 10.0
 
 
 class LivenessWatch(Service):
@@ -35,7 +37,8 @@ class LivenessWatch(Service):
         self._worker = worker
         # After a lease there was a sweep, which found whatever was still claimed.
         self._busy_s = lease_s
-        self._busy_until_s = rt.clock.monotonic() + lease_s
+        # At its start it looks for the one in whose place it was started.
+        self._busy_until_s = rt.clock.monotonic() + START_S
         self._looks = True
         for topic in (CONTROL, OUTBOX, SWEEP, *map(lane_topic, Lane)):
             rt.signal.subscribe(topic, self)
