@@ -6,7 +6,6 @@ What is imported here late is an extra, or takes longer to load than all the res
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from headgate.backends.no_items import NoItems
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
@@ -67,9 +66,7 @@ def check_needs(
     backend: Backend, systems: Iterable[System], registry: Registry, targets: Targets
 ) -> None:
     """Refuse an application that needs what its database does not have, naming what needs it."""
-    items = None if isinstance(backend.items, NoItems) else backend.items
     for what, has, needing in (
-        ("items", items, [*registry.collections]),
         ("an outbox", backend.outbox, [*_with_messages(systems), *_of_outbox(targets)]),
         ("schedules", backend.schedules, [*_with_schedules(systems), *registry.schedules]),
         ("tables of its own", backend.tables, [*_with_tables(systems, registry)]),

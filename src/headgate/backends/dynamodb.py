@@ -1,18 +1,16 @@
 """The backend on one DynamoDB table; hints go over SQS where there are queues.
 
-It has no items, no schedules, no outbox and no tables of systems.
+It has no schedules, no outbox, no tables of systems, and no erasure of users.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from headgate.backends.no_items import NoItems
 from headgate.base.clock import Clock
 from headgate.base.errors import StoreFault
 from headgate.base.ids import system_random
 from headgate.model.job import Lane
-from headgate.ports.items import ItemStore
 from headgate.ports.job_hints import HintedClaims
 from headgate.ports.notifications import NotificationComposer
 from headgate.ports.signal import Signal
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
     from headgate.store.dynamodb.connections import DynamoConnections
     from headgate.store.dynamodb.idempotency import DynamoIdempotency
+    from headgate.store.dynamodb.item_store import DynamoItems
     from headgate.store.dynamodb.limiter import DynamoLimiter, DynamoLimiterMemory
     from headgate.store.dynamodb.users import DynamoUsers
 
@@ -53,7 +52,6 @@ class DynamoBackend:
         self.table = table
         self._clock = clock
         self._queues = queues
-        self.items: ItemStore = NoItems()
 
     @property
     def address(self) -> str:
@@ -80,6 +78,13 @@ class DynamoBackend:
         from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
 
         return DynamoConnectAttempts(self.table)
+
+    @cached_property
+    def items(self) -> "DynamoItems":
+        """Items and their documents."""
+        from headgate.store.dynamodb.item_store import DynamoItems
+
+        return DynamoItems(self.table)
 
     @cached_property
     def api_keys(self) -> "DynamoApiKeys":

@@ -149,6 +149,32 @@ def high_water(sync: str, connection_id: str) -> Key:
     return join("mark", sync, connection_id), "mark"
 
 
+# ---- items -------------------------------------------------------------------------------------
+
+
+def item(item_id: str) -> Key:
+    """An item."""
+    return join("item", item_id), "item"
+
+
+def document_part(item_id: str, document_id: str, number: int) -> Key:
+    """A part of a document of an item; the parts of one sort in their order."""
+    return join("item", item_id), join("doc", document_id, f"{number:04d}")
+
+
+def connection_item(
+    connection_id: str, collection: str, external_id: str | None, item_id: str
+) -> Key:
+    """Which item a connection has for a thing of the provider's: one at most."""
+    name = "?" + item_id if external_id is None else "=" + external_id
+    return join("connection", connection_id), join("item", collection, name)
+
+
+def tombstone(connection_id: str, stored_as: str, key: str) -> Key:
+    """That a thing of a connection was deleted; items have an empty `stored_as`."""
+    return join("connection", connection_id), join("tombstone", stored_as, key)
+
+
 # ---- budgets -----------------------------------------------------------------------------------
 
 

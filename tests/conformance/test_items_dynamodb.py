@@ -1,0 +1,111 @@
+"""Documents on DynamoDB: larger than an item of it, and what a crash in the middle leaves."""
+
+from random import Random
+
+import pytest
+
+from headgate.base.clock import ManualClock
+from headgate.base.errors import StoreUnavailable
+from headgate.flow.fetch_item import reset_item
+from headgate.flow.recover import rescue_items
+from headgate.model import item as change
+from headgate.model.item import Document
+from headgate.store.dynamodb.documents import PART_BYTES
+from headgate.store.dynamodb.item_store import DynamoItems
+from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.packing import compress
+from tests.conformance.test_items import claim, claim_one, count_rows, new_item, settled
+from tests.dynamo import client_of
+from tests.dynamo_faults import Fault, first
+
+
+@pytest.fixture
+def items(dynamo_table: DynamoTable) -> DynamoItems:
+    return DynamoItems(dynamo_table)
+
+
+def document(size: int) -> Document:
+    """A document whose compressed body has that size, to some bytes."""
+    body = Random(size).randbytes(size - 200)
+    return Document(media_type="application/octet-stream", body=body)
+
+
+SIZES = {
+    "one part": PART_BYTES - 500,
+    "a little more": PART_BYTES + 500,
+    "three parts": 2 * PART_BYTES + 500,
+    "some megabytes": 3_000_000,
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_document_of_any_size_is_served_whole(items: DynamoItems, size: str) -> None:
+    item, large = await claim_one(items), document(SIZES[size])
+    await settled(items, change.succeed(item), large)
+
+    served = (await items.serve(item.id)).document
+
+    assert served is not None and served.content() == large.body
+    parts = -(-len(compress(large.body)) // PART_BYTES)
+    assert await count_rows(items) == (1, parts)
+    [again] = await items.documents_of([item.id])
+    assert again == served
+
+
+async def test_an_item_and_its_document_are_one_request(items: DynamoItems) -> None:
+    item = await claim_one(items)
+    await settled(items, change.succeed(item), document(200_000))
+    client = client_of(items.table)
+    client.sent.clear()
+
+    await items.serve(item.id)
+
+    assert dict(client.sent) == {"query": 1}
+
+
+async def test_a_smaller_document_leaves_nothing_of_the_larger_one(items: DynamoItems) -> None:
+    item = await claim_one(items)
+    await settled(items, change.succeed(item), document(3 * PART_BYTES))
+    await reset_item(items, item.id)
+    [item] = await claim(items)
+
+    await settled(items, change.succeed(item), document(1000))
+
+    assert await count_rows(items) == (1, 1)
+
+
+async def test_what_a_lost_worker_has_left_is_never_served_and_goes_with_the_next_success(
+    items: DynamoItems, clock: ManualClock
+) -> None:
+    # Given a worker that is lost after the parts, before the row that names them
+    item = await claim_one(items)
+    client = client_of(items.table)
+    client.choose = first(100, Fault.UNREACHABLE, of="update_item")
+    with pytest.raises(StoreUnavailable):
+        await items.settle(change.succeed(item), document(2 * PART_BYTES - 2000))
+    client.choose = None
+    assert await count_rows(items) == (1, 2)
+    assert (await items.serve(item.id)).document is None
+
+    # When another fetches the item
+    clock.advance(61)
+    assert await rescue_items(items) == 1
+    clock.advance(await items.next_due_s(item.collection, item.connection_id) or 0)
+    [item] = await claim(items)
+    newer = document(2 * PART_BYTES + 5000)
+    await settled(items, change.succeed(item), newer)
+
+    # Then its document is there, and nothing else
+    served = (await items.serve(item.id)).document
+    assert served is not None and served.content() == newer.body
+    assert await count_rows(items) == (1, 3)
+
+
+async def test_forgotten_items_leave_nothing(items: DynamoItems) -> None:
+    item = await claim_one(items)
+    await settled(items, change.succeed(item), document(2 * PART_BYTES - 2000))
+    await items.register([new_item(external_id=None)])
+
+    assert [await items.forget("connection_1", limit=5) for _ in range(2)] == [2, 0]
+
+    assert await count_rows(items) == (0, 0)
