@@ -153,14 +153,14 @@ async def test_many_at_once_fare_as_one_after_another(store: Store) -> None:
             new_job(
                 job_id=f"{prefix}_{n:04d}",
                 user_id=f"{prefix}_u{n % 3}",
-                key=None if n % 4 == 0 else f"k{n * 5 % 23}",
+                key=None if n % 4 == 0 else f"k{n * 5 % 7}",
                 request_hash=f"hash{n % 2}",
                 connection_id=f"{prefix}_c{n * 3 % 37}",
                 sync="notes" if n % 5 else "other",
                 lane=Lane.HOT if n % 2 else Lane.COLD,
                 delay_s=60 if n % 7 == 0 else 0,
             )
-            for n in range(200 if is_sql(store) else 140)
+            for n in range(80)
         ]
 
     def unnamed(outcome: SubmitOutcome) -> tuple[SubmitStatus, str, str | None]:
