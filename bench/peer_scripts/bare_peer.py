@@ -174,13 +174,14 @@ async def work_postgres(url: str) -> None:
     complete = await connection.prepare(COMPLETE.format(now="now()") + fence)
     step = await connection.prepare(STEP.format(now="now()", cursor="'1'") + fence)
     while True:
+        # Before the claims: what is told while they run may be of a job that they did not see.
+        woken.clear()
         while claimed := await claim.fetch():
             ids = [row["id"] for row in claimed]
             tokens = [row["token"] for row in claimed]
             for _ in range(begin(jobs, [row["connection_id"] for row in claimed])):
                 await step.fetch(ids, tokens)
             await complete.fetch(ids, tokens)
-        woken.clear()
         await woken.wait()
 
 
