@@ -10,6 +10,7 @@ from headgate.flow.fetch_item import reset_item
 from headgate.flow.recover import rescue_items
 from headgate.model import item as change
 from headgate.model.item import Document
+from headgate.ports.items import Deletion, RegisterResult
 from headgate.store.dynamodb.documents import PART_BYTES
 from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.table import DynamoTable
@@ -109,3 +110,23 @@ async def test_forgotten_items_leave_nothing(items: DynamoItems) -> None:
     assert [await items.forget("connection_1", limit=5) for _ in range(2)] == [2, 0]
 
     assert await count_rows(items) == (0, 0)
+
+
+async def test_a_deleted_item_is_not_registered_again_for_a_day(
+    items: DynamoItems, clock: ManualClock
+) -> None:
+    # Given an item that was deleted, with one that nobody knew of
+    item, unknown, other = await claim_one(items), new_item(), new_item()
+    ids = [item.id, unknown.id]
+    assert await items.delete(Deletion(connection_id="connection_1", item_ids=ids)) == 1
+    assert await items.settle(change.succeed(item), document(1000)) is None
+    assert await count_rows(items) == (0, 0)
+
+    # When workers bring what they had read, at once and after a day
+    again = new_item(id=item.id, external_id=item.external_id)
+    told = [await items.register([again, unknown, other])]
+    clock.advance(86_401)
+    told.append(await items.register([again, unknown, other]))
+
+    # Then only the other is there at first
+    assert told == [RegisterResult(1, 0), RegisterResult(2, 0)]

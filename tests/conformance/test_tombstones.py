@@ -1,4 +1,4 @@
-"""Deletions on both databases: what a provider deleted stays deleted, whoever is reading it."""
+"""Deletions on both SQL databases: what a provider deleted stays deleted, whoever is reading it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -38,6 +38,12 @@ TWO = Record("2", {"name": "Evening Run"})
 def items(database: Database) -> SqlItems:
     """Items on each database in turn; there are none yet."""
     return SqlItems(database)
+
+
+@pytest.fixture
+def store(sql_store: SqlStore) -> SqlStore:
+    """Jobs in the same database as the items."""
+    return sql_store
 
 
 def deletion(*item_ids: str, **fields: Any) -> Deletion:
