@@ -86,20 +86,24 @@ def open_any(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path)
 
 
 @pytest.fixture
-async def store(open_any: OpenDatabase) -> AsyncIterator[Store]:
-    """An empty store, on each kind of database in turn."""
+async def any_opened(open_any: OpenDatabase) -> AsyncIterator[Database | DynamoTable]:
+    """A database of each kind in turn, open and empty."""
     async with open_any() as database:
-        if isinstance(database, DynamoTable):
-            yield DynamoStore(database, stores.SYNCS)
-        else:
-            yield SqlStore(database, stores.SYNCS)
+        yield database
 
 
 @pytest.fixture
-async def any_stores(open_any: OpenDatabase, clock: ManualClock) -> AsyncIterator[Stores]:
+def store(any_opened: Database | DynamoTable) -> Store:
+    """An empty store, on each kind of database in turn."""
+    if isinstance(any_opened, DynamoTable):
+        return DynamoStore(any_opened, stores.SYNCS)
+    return SqlStore(any_opened, stores.SYNCS)
+
+
+@pytest.fixture
+def any_stores(any_opened: Database | DynamoTable, clock: ManualClock) -> Stores:
     """Empty stores that do not know syncs, on each kind of database in turn."""
-    async with open_any() as database:
-        yield stores_of(database, clock)
+    return stores_of(any_opened, clock)
 
 
 @pytest.fixture

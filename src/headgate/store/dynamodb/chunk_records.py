@@ -11,8 +11,10 @@ from headgate.base.errors import Malformed
 from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts
 from headgate.ports.store import ChunkWork
+from headgate.store.deletions import TOMBSTONES_KEPT
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.attributes import Item, ItemTooLarge, Key, check_key
+from headgate.store.dynamodb.definition import TTL
 from headgate.store.dynamodb.rows import plain
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.writes import IS_NEW, Delete, Put, Update, Write
@@ -74,7 +76,8 @@ def _store(
     now: datetime,
     counts: Counter[str],
 ) -> Write | None:
-    if stored.get("deleted_at") is not None:
+    lasting = plain(now - TOMBSTONES_KEPT)
+    if stored.get("deleted_at", "") > lasting:
         return None
     digest, before = content_hash(record.data), stored.get("hash")
     by_this_chunk = stored.get("chunk") == job.chunk_key
@@ -93,6 +96,7 @@ def _store(
         "now": plain(now),
         "chunk": job.chunk_key,
         "was": became,
+        "lasting": lasting,
     }
     condition = "attribute_not_exists(#hash)"
     if before is not None:
@@ -100,8 +104,10 @@ def _store(
     write = Update(
         at=place,
         change="SET #data = :data, #hash = :hash, #updated_at = :now, "
-        "#created_at = if_not_exists(#created_at, :now), #chunk = :chunk, #was = :was",
-        condition=f"attribute_not_exists(#deleted_at) AND {condition}",
+        "#created_at = if_not_exists(#created_at, :now), #chunk = :chunk, #was = :was "
+        # What was a tombstone must not expire as one.
+        f"REMOVE #deleted_at, #{TTL}",
+        condition=f"(attribute_not_exists(#deleted_at) OR #deleted_at <= :lasting) AND {condition}",
         values=values,
     )
     try:

@@ -11,6 +11,7 @@ from headgate.model.item import appear
 from headgate.model.job import Lane
 from headgate.model.states import ITEM, ItemState
 from headgate.ports.items import NewItem, RegisterResult
+from headgate.store.deletions import TOMBSTONES_KEPT
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.at_once import gather
 from headgate.store.dynamodb.attributes import Item, Key
@@ -53,14 +54,14 @@ class ItemRegister(ItemLeases):
         removed = {
             each.connection_id: keys.removed_connection(each.connection_id) for each in found
         }
-        deleted = {each.id: keys.tombstone(each.connection_id, "", each.id) for each in found}
+        deleted = {each.id: keys.tombstone(each.connection_id, each.id) for each in found}
         gone = await self.table.get_many([*removed.values(), *deleted.values()])
-        now = time_text(self.table.now())
+        lasting = _lasting(self.table.now())
         return [
             each
             for each in found
             if removed[each.connection_id] not in gone
-            and gone.get(deleted[each.id], {}).get("ends_at", "") <= now
+            and gone.get(deleted[each.id], {}).get("deleted_at", "") <= lasting
         ]
 
     async def _create(self, some: Sequence[NewItem]) -> int:
@@ -83,9 +84,9 @@ class ItemRegister(ItemLeases):
                 Put(item=self._new_item(new, now), condition=IS_NEW),
                 Put(item={"pk": pk, "sk": sk, "item_id": new.id}, condition=IS_NEW),
                 Check(
-                    at=keys.tombstone(new.connection_id, "", new.id),
-                    condition=f"{IS_NEW} OR #ends_at <= :now",
-                    values={"now": time_text(now)},
+                    at=keys.tombstone(new.connection_id, new.id),
+                    condition=f"{IS_NEW} OR #deleted_at <= :lasting",
+                    values={"lasting": _lasting(now)},
                 ),
             ]
         return writes
@@ -137,3 +138,8 @@ class ItemRegister(ItemLeases):
 
 def _pointer(new: NewItem) -> Key:
     return keys.connection_item(new.connection_id, new.collection, new.external_id, new.id)
+
+
+def _lasting(now: datetime) -> str:
+    """Tombstones up to this time have served theirs."""
+    return time_text(now - TOMBSTONES_KEPT)

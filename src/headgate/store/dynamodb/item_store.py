@@ -12,6 +12,7 @@ from headgate.model.item import Item as ItemRow
 from headgate.model.job import Lane
 from headgate.model.states import ITEM, ItemState
 from headgate.ports.items import Deletion, ItemCounts, ItemProgress, ServedItem, StoredDocument
+from headgate.store.deletions import REMOVALS_KEPT, TOMBSTONES_KEPT
 from headgate.store.dynamodb import documents, keys
 from headgate.store.dynamodb.at_once import gather
 from headgate.store.dynamodb.attributes import Item, Key, key_of
@@ -22,11 +23,8 @@ from headgate.store.dynamodb.item_leases import KIND
 from headgate.store.dynamodb.item_register import ItemRegister
 from headgate.store.dynamodb.keys import time_text
 from headgate.store.dynamodb.table import KeyRange
-from headgate.store.dynamodb.writes import Update, set_and_remove
+from headgate.store.dynamodb.writes import Delete, Update, set_and_remove
 
-#: How long a deleted thing is kept out, and how long a removed connection is remembered.
-TOMBSTONE_KEPT = timedelta(days=1)
-REMOVAL_KEPT = timedelta(days=7)
 #: How often a document is read that is being replaced.
 READS_MAX = 5
 #: The most items of a connection or user that are counted.
@@ -150,28 +148,29 @@ class DynamoItems(ItemRegister):
     # ---- deleting ------------------------------------------------------------------------------
 
     async def delete(self, deletion: Deletion) -> int:
-        """Delete items and records, and leave tombstones; returns how many there were."""
-        connection_id = deletion.connection_id
-        things = [("", item_id) for item_id in deletion.item_ids]
-        things += [(name, key) for name in deletion.stored_as for key in deletion.keys]
+        """Delete items and records, and leave tombstones; returns how many there were.
+
+        Each is deleted for itself: whoever is interrupted repeats the whole.
+        """
+        connection_id, now = deletion.connection_id, self.table.now()
+        buried = [keys.tombstone(connection_id, each) for each in deletion.item_ids]
         # First, so that nothing is registered while the items are looked for.
-        await self.table.write_batch([self._tombstone(connection_id, *each) for each in things])
+        await self.table.write_batch([_tombstone(each, now) for each in dict.fromkeys(buried)])
         rows = await self.table.get_many([keys.item(each) for each in deletion.item_ids])
         own = [row for row in rows.values() if row["connection_id"] == connection_id]
         await gather(self._forget_item(row["id"], _pointer(row)) for row in own)
-        named = [
-            keys.record(name, connection_id, key)
-            for name in deletion.stored_as
-            for key in deletion.keys
-        ]
-        records = await self.table.get_many(named, ["hash"])
-        await self.table.write_batch(deletes=list(records))
-        return len(own) + len(records)
+        return len(own) + await self._bury_records(deletion, now)
 
-    def _tombstone(self, connection_id: str, stored_as: str, key: str) -> Item:
-        pk, sk = keys.tombstone(connection_id, stored_as, key)
-        ends = self.table.now() + TOMBSTONE_KEPT
-        return {"pk": pk, "sk": sk, "ends_at": time_text(ends), TTL: int(ends.timestamp())}
+    async def _bury_records(self, deletion: Deletion, now: datetime) -> int:
+        """Put a tombstone in the place of each record; returns how many there were."""
+        places = [
+            keys.record(name, deletion.connection_id, key)
+            for name in dict.fromkeys(deletion.stored_as)
+            for key in dict.fromkeys(deletion.keys)
+        ]
+        stored = await self.table.get_many(places, ["hash"])
+        await self.table.write_batch([_tombstone(each, now) for each in places])
+        return sum("hash" in item for item in stored.values())
 
     async def forget(self, connection_id: str, *, limit: int) -> int:
         """Delete some of the connection's items and documents; returns how many."""
@@ -180,10 +179,15 @@ class DynamoItems(ItemRegister):
         return len(entries)
 
     async def _forget_item(self, item_id: str, pointer: Key) -> None:
-        """Delete an item with all parts of its documents; who has claimed it loses the claim."""
-        pk, _ = keys.item(item_id)
+        """Delete an item with all parts of its documents; who has claimed it loses the claim.
+
+        The row goes with the pointer by which it is found, and after the parts.
+        """
+        pk, sk = keys.item(item_id)
         found = await self.table.query_all(KeyRange(pk=pk), limit=documents.PARTS_MAX)
-        await self.table.write_batch(deletes=[*map(key_of, found), pointer])
+        parts = [key_of(item) for item in found if item["sk"] != sk]
+        await self.table.write_batch(deletes=parts)
+        await self.table.transact([Delete(at=(pk, sk)), Delete(at=pointer)])
 
     async def forget_removed(self, *, limit: int) -> int:
         """Delete some items of one removed connection; returns how many."""
@@ -192,12 +196,18 @@ class DynamoItems(ItemRegister):
             if forgotten:
                 return forgotten
             # Nothing is registered for it any more, so this was the last time to look.
-            ends = self.table.now() + REMOVAL_KEPT
+            ends = self.table.now() + REMOVALS_KEPT
             written: Item = {TTL: int(ends.timestamp()), **dict.fromkeys(index_keys(BY_SYNC))}
             await self.table.write(
                 Update(at=key_of(item), change=set_and_remove(written), values=written)
             )
         return 0
+
+
+def _tombstone(place: Key, now: datetime) -> Item:
+    ends = now + TOMBSTONES_KEPT
+    pk, sk = place
+    return {"pk": pk, "sk": sk, "deleted_at": time_text(now), TTL: int(ends.timestamp())}
 
 
 def _of_connection(connection_id: str) -> KeyRange:

@@ -170,9 +170,9 @@ def connection_item(
     return join("connection", connection_id), join("item", collection, name)
 
 
-def tombstone(connection_id: str, stored_as: str, key: str) -> Key:
-    """That a thing of a connection was deleted; items have an empty `stored_as`."""
-    return join("connection", connection_id), join("tombstone", stored_as, key)
+def tombstone(connection_id: str, item_id: str) -> Key:
+    """That an item of a connection was deleted; a record's tombstone takes the record's place."""
+    return join("connection", connection_id), join("tombstone", item_id)
 
 
 # ---- budgets -----------------------------------------------------------------------------------

@@ -5,17 +5,14 @@ that another transaction registered at that very moment are found by `with_items
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
 
 from sqlalchemy import Connection, delete, func, select
 
+from headgate.store.deletions import REMOVALS_KEPT
 from headgate.store.sql import tombstones
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import items, removed_connections, troubles
-
-#: Far longer than a job works for a connection without reading it again.
-KEPT = timedelta(days=7)
 
 
 def note(tx: Connection, now: Moment, connection_id: str) -> None:
@@ -43,4 +40,6 @@ def with_items(tx: Connection) -> str | None:
 
 def prune(tx: Connection, now: Moment) -> None:
     """Delete the rows of connections that were removed long ago."""
-    tx.execute(delete(removed_connections).where(removed_connections.c.removed_at < now.at(-KEPT)))
+    tx.execute(
+        delete(removed_connections).where(removed_connections.c.removed_at < now.at(-REMOVALS_KEPT))
+    )

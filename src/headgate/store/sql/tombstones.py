@@ -6,20 +6,17 @@ that looked for a tombstone before it was put, because it could not see what the
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from hashlib import blake2b
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, select
 
 from headgate.model.states import JOB
+from headgate.store.deletions import TOMBSTONES_KEPT
 from headgate.store.sql.moment import Moment
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import in_states, jobs, tombstones
 
-#: Far longer than a chunk takes, and than a provider repeats an event. Afterwards a thing that its
-#: provider still lists may come back: its deletion was an error, or forged.
-KEPT = timedelta(days=1)
 #: Stands for the name that records are stored under; no record has an empty one.
 ITEMS = ""
 
@@ -79,7 +76,7 @@ def forget(tx: Connection, connection_id: str) -> None:
 
 def prune(tx: Connection, now: Moment) -> None:
     """Delete the tombstones that have served their time."""
-    tx.execute(delete(tombstones).where(tombstones.c.deleted_at < now.at(-KEPT)))
+    tx.execute(delete(tombstones).where(tombstones.c.deleted_at < now.at(-TOMBSTONES_KEPT)))
 
 
 def _lock_of(connection_id: str) -> int:
