@@ -16,9 +16,11 @@ from headgate.store.sql.tables import job_events, jobs
 from tests.stores import START, submit_one
 
 
-async def test_values_are_converted_in_both_directions_as_by_sqlalchemy(store: SqlStore) -> None:
+async def test_values_are_converted_in_both_directions_as_by_sqlalchemy(
+    sql_store: SqlStore,
+) -> None:
     # Given a job, and a statement with a time, a word of an enum and JSON in both directions
-    job = await submit_one(store, params=JobParams(options={"a": [1, "b"]}), lane=Lane.HOT)
+    job = await submit_one(sql_store, params=JobParams(options={"a": [1, "b"]}), lane=Lane.HOT)
     since = bindparam("since", type_=jobs.c.created_at.type)
     lane = bindparam("wanted", type_=jobs.c.lane.type)
     statement = select(jobs, literal("fixed"), since).where(jobs.c.lane == lane)
@@ -29,18 +31,18 @@ async def test_values_are_converted_in_both_directions_as_by_sqlalchemy(store: S
         usual = [tuple(row) for row in tx.execute(statement, binds)]
         return usual, [tuple(row) for row in prepare(statement, tx.dialect).run(tx, binds)]
 
-    usual, prepared = await store.database.read(both)
+    usual, prepared = await sql_store.database.read(both)
 
     # Then the rows are the same, and so is the job as it was submitted
     assert prepared == usual
     assert len(prepared) == 1
-    assert job == await store.get(job.id)
+    assert job == await sql_store.get(job.id)
 
 
-async def test_an_error_is_wrapped_and_its_operation_undone(store: SqlStore) -> None:
+async def test_an_error_is_wrapped_and_its_operation_undone(sql_store: SqlStore) -> None:
     # Given an event, and an operation that writes another and then breaks a rule
     statement = insert(job_events).values(job_id=bindparam("job"))
-    await store.database.write(lambda tx: events.append(tx, [("one", START, "told", {})]))
+    await sql_store.database.write(lambda tx: events.append(tx, [("one", START, "told", {})]))
     seen: list[Exception] = []
 
     def refused(tx: Connection) -> None:
@@ -53,17 +55,17 @@ async def test_an_error_is_wrapped_and_its_operation_undone(store: SqlStore) -> 
 
     # When it is run
     with pytest.raises(StoreError) as refusal:
-        await store.database.write(refused)
+        await sql_store.database.write(refused)
 
     # Then the error is one of SQLAlchemy's, our own tells no value, and nothing was written
     assert len(seen) == 1
     assert "private" not in str(refusal.value)
     query = select(job_events.c.job_id)
-    found = await store.database.read(lambda tx: tx.execute(query).scalars().all())
+    found = await sql_store.database.read(lambda tx: tx.execute(query).scalars().all())
     assert found == ["one"]
 
 
-async def test_who_listens_to_statements_hears_a_prepared_one(store: SqlStore) -> None:
+async def test_who_listens_to_statements_hears_a_prepared_one(sql_store: SqlStore) -> None:
     statement = select(literal("heard"))
     heard: list[str] = []
 
@@ -71,12 +73,12 @@ async def test_who_listens_to_statements_hears_a_prepared_one(store: SqlStore) -
         event.listen(tx, "before_cursor_execute", lambda *told: heard.append(told[2]))
         return [tuple(row) for row in prepare(statement, tx.dialect).run(tx, {})]
 
-    assert await store.database.read(listened) == [("heard",)]
-    assert heard == [prepare(statement, store.database.dialect).sql]
+    assert await sql_store.database.read(listened) == [("heard",)]
+    assert heard == [prepare(statement, sql_store.database.dialect).sql]
 
 
-async def test_a_list_that_changes_its_length_is_refused(store: SqlStore) -> None:
+async def test_a_list_that_changes_its_length_is_refused(sql_store: SqlStore) -> None:
     statement = select(jobs.c.id).where(jobs.c.id.in_(bindparam("ids", expanding=True)))
 
     with pytest.raises(AssertionError, match="a list as a parameter"):
-        PreparedStatement(statement, store.database.dialect)
+        PreparedStatement(statement, sql_store.database.dialect)
