@@ -15,6 +15,7 @@ from sqlalchemy import Connection, text
 from headgate.base.clock import ManualClock
 from headgate.base.errors import StoreError
 from headgate.store.sql.database import Operation
+from headgate.store.sql.prepared import execute
 from headgate.store.sql.sqlite import SqliteDatabase
 from tests.stores import SOON_S, START
 from tests.unit.store.words import put, put_and_fail, words, words_file
@@ -116,6 +117,28 @@ async def test_a_write_that_the_database_refuses_in_a_group_is_undone_alone(
 
     assert [answers[0], answers[2]] == ["a", "c"]
     assert isinstance(answers[1], StoreError)
+    assert await words(database) == ["a", "c", "there"]
+
+
+async def test_a_prepared_statement_that_is_refused_first_of_all_undoes_no_others(
+    database: SqliteDatabase,
+) -> None:
+    # Given a connection on which SQLAlchemy itself has executed nothing yet
+    await database.write(put("there"))
+    await database.close()
+    await database.open()
+    insert = "INSERT INTO words VALUES (?)"
+
+    # When one of a group is refused
+    answers = await write_together(
+        database,
+        lambda tx: execute(tx, insert, ["a"]),
+        lambda tx: execute(tx, insert, ["there"]),
+        lambda tx: execute(tx, insert, ["c"]),
+    )
+
+    # Then it is undone alone
+    assert [isinstance(answer, StoreError) for answer in answers] == [False, True, False]
     assert await words(database) == ["a", "c", "there"]
 
 
@@ -389,6 +412,11 @@ async def test_a_read_sees_what_was_committed_when_it_began(database: SqliteData
 
     # Then it saw the same both times, and held up no writer
     assert await reading == (1, 1)
+
+
+async def test_a_prepared_read_that_is_refused_tells_why(database: SqliteDatabase) -> None:
+    with pytest.raises(StoreError, match="no such table"):
+        await database.read(lambda tx: execute(tx, "SELECT 1 FROM nowhere", []))
 
 
 async def test_a_read_that_fails_tells_of_it_and_leaves_no_trace(database: SqliteDatabase) -> None:

@@ -85,7 +85,10 @@ def execute(tx: Connection, sql: str, values: Sequence[Any]) -> Sequence[Row]:
         rows: Sequence[Row] = cursor.fetchall() if cursor.description else ()
         cursor.close()
     except BaseException as error:
-        # As in `Connection.execute`: wraps the error, and replaces the pool if the server is lost.
+        # As in `Connection.execute`, which begins: else SQLAlchemy rolls back what others began.
+        if not tx.in_transaction():
+            tx.begin()
+        # The same: wraps the error, and replaces the pool if the server is lost.
         tx._handle_dbapi_exception(error, sql, None, cursor, None)
     return rows
 
