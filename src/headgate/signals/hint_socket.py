@@ -80,8 +80,9 @@ class HintSocket:
         try:
             own.sendto(topic.encode(), self._address(other))
         except ConnectionRefusedError:
-            # Its process was killed: it removes its own otherwise.
-            other.unlink(missing_ok=True)
+            # Its process was killed: it removes its own otherwise. The folder may be read-only now.
+            with suppress(OSError):
+                other.unlink()
         except OSError:
             # Its queue is full, so that it looks soon; or it has left at this moment.
             pass

@@ -114,6 +114,19 @@ async def test_the_socket_of_a_process_that_was_killed_is_removed(
     assert len(list(folder.files(SOCKET))) == 2
 
 
+async def test_what_cannot_be_removed_keeps_no_hint_from_others(
+    both: tuple[Process, Process], folder: ProcessFolder
+) -> None:
+    # Given something that does not answer, and cannot be removed as a socket is
+    here, there = both
+    folder.place("folder", SOCKET).mkdir()
+
+    here.signal._socket.send(["lane.hot"])
+
+    await there.hot.heard()
+    folder.place("folder", SOCKET).rmdir()
+
+
 async def test_a_process_that_does_not_read_its_hints_stops_nobody(
     both: tuple[Process, Process], folder: ProcessFolder
 ) -> None:
