@@ -1,12 +1,16 @@
 """Workers that die: others have their claims within seconds; an idle worker asks for nothing."""
 
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 from pathlib import Path
+
+import pytest
 
 from headgate import Chunk, Context, JobState, Sync
 from headgate.loops.liveness import LOOK_EVERY_S
 from headgate.ports.signal import CONTROL
-from tests.worlds import ScriptedSource, World, in_world
+from headgate.ports.store import PrunedJobs
+from tests.worlds import ScriptedSource, World, in_world, lanes
 
 
 class Locks:
@@ -126,5 +130,72 @@ def test_a_worker_looks_as_long_as_a_sweep_finds_claims(tmp_path: Path) -> None:
         # When more time passes, then both still look, each at its intervals
         await world.clock.sleep(10 * LOOK_EVERY_S)
         assert len(locks.looks) - looked == 20
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_that_deletes_old_jobs_looks_as_long_as_it_finds_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a job that keeps another worker busy, and old jobs without end
+        world._signal.liveness = locks = Locks()
+
+        async def read(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(110)
+            return Chunk()
+
+        async def prune(**_: object) -> PrunedJobs:
+            return PrunedJobs(count=1, after="job_1")
+
+        busy = await world.app(Sync(name="slow", source=ScriptedSource(read)))
+        idle = await world.app(worker=lanes(keep_jobs=timedelta(days=1)))
+        monkeypatch.setattr(idle._store, "prune_jobs", prune)
+        await busy.jobs.submit("slow", user_id="ada", connection_id="c")
+        await world.loop.host("busy").spawn(busy.supervisor().start())
+        await idle.supervisor().start()
+        await world.clock.sleep(70)
+        looked = len(locks.looks)
+
+        # When more time passes, then both still look
+        await world.clock.sleep(10 * LOOK_EVERY_S)
+        assert len(locks.looks) - looked == 20
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_looks_when_a_job_comes_due_for_others(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given two workers that have been idle for a while, and a job for later
+        world._signal.liveness = locks = Locks()
+
+        async def read(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(10)
+            return Chunk()
+
+        sync = Sync(name="slow", source=ScriptedSource(read))
+        first, second = await world.app(sync), await world.app(sync)
+        host = world.loop.host("first")
+        await host.spawn(first.supervisor().start())
+        submitted = await first.jobs.submit(
+            "slow", user_id="ada", connection_id="c", delay_s=1000.0
+        )
+        await world.clock.sleep(10)
+        await second.supervisor().start()
+        await world.clock.sleep(985)
+        looked = len(locks.looks)
+        await world.clock.sleep(4)
+        assert len(locks.looks) == looked
+
+        # When the one that has claimed it dies a moment later
+        await world.clock.sleep(2)
+        host.crash()
+        locks.dead += locks.workers[:1]
+        died_s = world.clock.monotonic()
+        job = await world.until(second, submitted.job.id)
+
+        # Then the other finds it dead by its next look
+        assert job.summary.crashes == 1
+        assert world.clock.monotonic() - died_s < LOOK_EVERY_S + 10 + 1
 
     in_world(tmp_path, main)

@@ -4,6 +4,8 @@ The hot and the cold lane have their own slots, so a full cold lane takes nothin
 """
 
 import asyncio
+import math
+from collections.abc import Callable
 from typing import cast
 
 import msgspec
@@ -67,6 +69,10 @@ class LaneWorkers(Service):
         self.taken: list[str] = []
         #: The queue may have more jobs than the last claim took.
         self._more = True
+        #: When a job comes due, as the last claim has seen.
+        self._due_s = math.inf
+        #: Called when a job has come due: whoever claims it tells nobody.
+        self.on_due: Callable[[], None] = lambda: None
         rt.signal.subscribe(self.name, self)
 
     async def run_once(self) -> float | None:
@@ -77,6 +83,8 @@ class LaneWorkers(Service):
         if free <= 0:
             return None
         began_s = self._clock.monotonic()
+        if began_s >= self._due_s:
+            self.on_due()
         claimed = await self._rt.store.claim(
             self._lane, worker=self._worker, limit=free, lease=self._claims.lease
         )
@@ -86,9 +94,13 @@ class LaneWorkers(Service):
             self._left -= len(claimed.jobs)
             self.taken += [job.id for job in claimed.jobs]
         self._more = len(claimed.jobs) == free
+        self._due_s = math.inf
         if self._more:
             return None
-        return IDLE_S if claimed.next_due_s is None else min(IDLE_S, claimed.next_due_s)
+        if claimed.next_due_s is None:
+            return IDLE_S
+        self._due_s = self._clock.monotonic() + claimed.next_due_s
+        return min(IDLE_S, claimed.next_due_s)
 
     def take_one(self) -> None:
         """Take one job and no other, and work on it until it ends or has to wait."""

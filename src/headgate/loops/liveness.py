@@ -3,8 +3,8 @@
 The sweeper then rescues their rows as it does when leases have run out by themselves, fenced by the
 token. A worker without a lock, and one that is only frozen, keeps its claims until its leases end.
 
-It looks often while there may be work in other processes: a hint of work, or a claim that a sweep
-has seen. An idle process does not look.
+It looks often while there may be work in other processes: a hint of work, a job that has come due,
+or a claim that a sweep has seen. An idle process does not look.
 """
 
 from collections.abc import Sequence

@@ -120,6 +120,8 @@ class Supervisor:
         )
         self._liveness = LivenessWatch(rt, leased, worker=worker, lease_s=lease_s)
         self._sweeper.on_claims = self._liveness.nudge
+        for each in self._lanes:
+            each.on_due = self._liveness.nudge
         self._work = rt.measurements.work
         self._reporter = Reporter(self._work, rt.clock)
         self._abilities = abilities

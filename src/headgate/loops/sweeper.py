@@ -82,14 +82,15 @@ class Sweeper(Service):
         await self._rt.store.free_locks()
         await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
+        known_s = [due_s for due_s in dues_s if due_s is not None]
+        if known_s:
+            self.on_claims()
         told, erased = await self._tell_paused(), await self._go_on_erasing()
         pruned = await self._prune() and await self._prune_jobs()
         if not pruned or not told or not erased:
             return SWEEP_S_MIN
-        known_s = [due_s for due_s in dues_s if due_s is not None]
         if not known_s:
             return self._sweep_s_max
-        self.on_claims()
         return min(self._sweep_s_max, *known_s) + SWEEP_S_MIN
 
     async def _prune(self) -> bool:
