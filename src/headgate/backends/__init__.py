@@ -72,7 +72,8 @@ def check_needs(
         ("tables of its own", backend.tables, [*_with_tables(systems, registry)]),
     ):
         if has is None and needing:
-            raise InvalidInput(needing[0], lacking(backend, what))
+            told = f"{lacking(backend, what)}, or leave it out by HEADGATE_SYSTEMS"
+            raise InvalidInput(needing[0], told)
 
 
 def having(backend: Backend, what: str, part: T | None) -> T:

@@ -154,7 +154,11 @@ class DynamoBackend:
         return {"headgate": (None if made else REVISION, REVISION)}
 
     async def ping(self) -> None:
-        """Raise StoreUnavailable if DynamoDB does not respond."""
+        """Raise StoreUnavailable if DynamoDB does not respond.
+
+        Whoever waits for the database asks before it is opened.
+        """
+        await self.table.open()
         await self.table.get(_ANY_KEY)
 
     async def close(self) -> None:
