@@ -2,9 +2,11 @@
 
 import json
 import platform
+import re
 import subprocess
 import sys
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -150,6 +152,20 @@ def test_the_zip_is_within_the_limits_of_aws_and_leaves_out_what_it_does_not_nee
     assert package.compiled
     assert package.zipped_bytes < 50_000_000
     assert package.unzipped_bytes < 150_000_000
+
+
+def test_the_zip_needs_no_newer_c_library_than_that_of_the_runtime(package: Package) -> None:
+    # Of Amazon Linux 2, on which Python 3.11 runs, and of Amazon Linux 2023.
+    there = (2, 26) if sys.version_info < (3, 12) else (2, 34)
+    with zipfile.ZipFile(package.path) as made:
+        wanted = {
+            (name, tuple(map(int, version.split(b"."))))
+            for name in made.namelist()
+            if name.endswith(".so")
+            for version in re.findall(rb"\0GLIBC_([0-9.]+)(?=\0)", made.read(name))
+        }
+    assert wanted
+    assert not {(name, version) for name, version in wanted if version > there}
 
 
 async def test_a_user_s_past_is_imported_by_the_packaged_functions(site: Site) -> None:

@@ -22,10 +22,13 @@ from headgate.base.errors import HeadgateError, InvalidInput
 LOCK = Path(__file__).with_name("requirements.lock")
 #: What AWS allows for a function, unzipped.
 UNZIPPED_BYTES_MAX = 250 * 1024 * 1024
-#: The platforms of wheels that run on Amazon Linux 2023, by architecture.
+#: The machines of wheels, by architecture.
 PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}
-PYTHONS = ("3.11", "3.12", "3.13")
-_MANYLINUX = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+#: The wheels that run there, by version of Python: 3.11 runs on Amazon Linux 2, whose C library
+#: is 2.26, and the others on Amazon Linux 2023 with 2.34.
+_OLD = ("manylinux_2_17", "manylinux2014")
+_NEW = ("manylinux_2_28", *_OLD)
+PYTHONS = {"3.11": _OLD, "3.12": _NEW, "3.13": _NEW}
 #: The services of AWS that are called; of the others botocore's descriptions are left out.
 SERVICES = frozenset({"dynamodb", "kms", "secretsmanager", "sqs", "sts"})
 #: What an installer notes about itself, which no function needs.
@@ -88,12 +91,12 @@ def _target_options(python: str, architecture: str, root: Path) -> list[str]:
     uv = Path(sys.executable).with_name("uv")
     found = str(uv) if uv.exists() else shutil.which("uv")
     if found is not None:
-        platform = f"{machine}-{_MANYLINUX[0]}"
+        platform = f"{machine}-{PYTHONS[python][0]}"
         own = [found, "pip", "install", "--quiet", "--no-deps", "--link-mode", "copy"]
         return [*own, "--python-platform", platform, *options]
     if find_spec("pip") is None:
         raise PackageFailed("neither uv nor pip is installed; install one of them")
-    platforms = [f"--platform={each}_{machine}" for each in _MANYLINUX]
+    platforms = [f"--platform={each}_{machine}" for each in PYTHONS[python]]
     quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"]
     return [sys.executable, "-m", "pip", "install", *quiet, *platforms, *options]
 
