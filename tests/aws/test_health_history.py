@@ -27,6 +27,7 @@ def check_everything_is_there_once(here: Product, job_id: str) -> None:
         assert sandbox.requests.count(status=429) == 0
 
 
+@pytest.mark.fault(8, 9, 12, 13, 14)
 def test_a_user_s_past_is_imported_in_spite_of_every_fault(stack: Stack) -> None:
     with product(stack, "ada") as here:
         functions = here.functions

@@ -85,6 +85,7 @@ def test_a_message_brings_a_job_to_its_end(place: Place) -> None:
     assert place.client.sent["scan"] == 0
 
 
+@pytest.mark.fault(8, 9)
 def test_a_message_that_comes_twice_or_late_does_nothing(place: Place) -> None:
     job = place.submit("twice")
     [message] = place.functions.receive(COLD)
@@ -95,6 +96,7 @@ def test_a_message_that_comes_twice_or_late_does_nothing(place: Place) -> None:
     assert place.reads == [0, 1, 2]
 
 
+@pytest.mark.fault(12)
 def test_a_slice_ends_before_the_time_runs_out_and_the_next_message_goes_on(place: Place) -> None:
     job = place.submit("short")
     [message] = place.functions.receive(COLD)
@@ -111,6 +113,7 @@ def test_a_slice_ends_before_the_time_runs_out_and_the_next_message_goes_on(plac
     assert place.reads.count(2) >= 1
 
 
+@pytest.mark.fault(12)
 def test_a_function_that_is_killed_in_the_middle_of_a_chunk_loses_nothing(place: Place) -> None:
     job = place.submit("killed")
 
@@ -135,6 +138,7 @@ def test_a_function_that_is_killed_in_the_middle_of_a_chunk_loses_nothing(place:
     assert place.reads == [0, 1, 1, 2]
 
 
+@pytest.mark.fault(10, 14)
 def test_a_lost_message_is_sent_again_and_a_stale_index_does_no_harm(place: Place) -> None:
     job = place.submit("lost")
     place.functions.receive(COLD)
@@ -162,6 +166,7 @@ def test_a_job_that_waits_for_long_has_a_message_when_it_is_due(place: Place) ->
     assert place.job(job.id).state is JobState.SUCCESS
 
 
+@pytest.mark.fault(14)
 def test_throttled_writes_are_repeated(place: Place) -> None:
     job = place.submit("throttled")
     place.client.choose = first(3, Fault.THROTTLED, of="transact_write_items")
@@ -171,6 +176,7 @@ def test_throttled_writes_are_repeated(place: Place) -> None:
     assert place.reads == [0, 1, 2]
 
 
+@pytest.mark.fault(11)
 def test_a_message_that_fails_is_named_and_the_others_are_not(place: Place) -> None:
     job = place.submit("partial")
     [good] = place.functions.receive(COLD)

@@ -366,7 +366,7 @@ async def test_a_record_that_another_job_stores_in_between_is_counted_as_it_was_
 # ---- answers that are lost ---------------------------------------------------------------------
 
 
-@pytest.mark.fault(2)
+@pytest.mark.fault(2, 13)
 @pytest.mark.parametrize("times", [1, TRIES_MAX + 1])
 async def test_a_change_whose_answers_are_lost_is_written_once(
     dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock, times: int
@@ -383,6 +383,7 @@ async def test_a_change_whose_answers_are_lost_is_written_once(
     assert await kinds(dynamo_store, job.id) == ["submitted", "chunk"]
 
 
+@pytest.mark.fault(13)
 async def test_a_claim_whose_answer_is_lost_is_found_by_the_sweeper(
     dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
@@ -400,7 +401,7 @@ async def test_a_claim_whose_answer_is_lost_is_found_by_the_sweeper(
 # ---- indexes that are behind -------------------------------------------------------------------
 
 
-@pytest.mark.fault(5)
+@pytest.mark.fault(5, 14)
 async def test_a_stale_entry_claims_nothing(
     dynamo_store: DynamoStore, client: FaultyClient
 ) -> None:
@@ -434,6 +435,7 @@ async def test_a_job_that_the_index_does_not_show_yet_is_claimed_by_its_hint(
     assert claimed.state is JobState.RUNNING
 
 
+@pytest.mark.fault(14)
 async def test_stale_entries_rescue_and_thaw_nothing(
     dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
@@ -469,6 +471,7 @@ async def test_the_active_job_of_a_connection_is_known_before_any_index_shows_it
 # ---- hints -------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(8, 9)
 async def test_a_hint_claims_its_job_once(dynamo_store: DynamoStore) -> None:
     job = await submit_one(dynamo_store)
 
@@ -518,6 +521,7 @@ async def test_due_jobs_are_listed_for_hints_without_being_claimed(
 # ---- throttling --------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(14)
 @pytest.mark.parametrize("fault", [Fault.THROUGHPUT, Fault.THROTTLED, Fault.CONFLICT])
 async def test_a_throttled_chunk_is_written_after_a_while(
     dynamo_store: DynamoStore, client: FaultyClient, fault: Fault
@@ -532,6 +536,7 @@ async def test_a_throttled_chunk_is_written_after_a_while(
     assert await kinds(dynamo_store, job.id) == ["submitted", "chunk"]
 
 
+@pytest.mark.fault(14)
 async def test_what_stays_throttled_is_unavailable_and_has_written_nothing(
     dynamo_store: DynamoStore, client: FaultyClient
 ) -> None:

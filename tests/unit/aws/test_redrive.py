@@ -59,6 +59,7 @@ def test_a_dry_run_counts_and_moves_nothing(queues: dict[str, str], ministack_ad
     assert count(ministack_address, queues["dead"]) == 3
 
 
+@pytest.mark.fault(10)
 def test_dead_messages_go_back_to_their_queue(
     queues: dict[str, str], ministack_address: str
 ) -> None:

@@ -47,6 +47,7 @@ def test_the_table_is_the_one_that_the_store_defines(template: dict[str, Any]) -
     assert template["Resources"]["Table"]["DeletionPolicy"] == "Retain"
 
 
+@pytest.mark.fault(12)
 @pytest.mark.parametrize("lane", LANES)
 def test_a_function_may_feed_the_queue_that_calls_it(template: dict[str, Any], lane: str) -> None:
     # Else Lambda stops it after about sixteen rounds.
