@@ -97,6 +97,8 @@ def redrive(
             }
         )
         return
+    if not moved:
+        messages.print("none of the queues has a dead-letter queue", markup=False)
     for each in moved:
         told = "would be moved" if dry_run else "were moved"
         out.print(f"{each.lane.value}: {each.messages} messages {told} back", markup=False)

@@ -68,6 +68,15 @@ def test_dead_messages_go_back_to_their_queue(
     assert count(ministack_address, queues["dead"]) == 0
 
 
+def test_queues_without_a_dead_letter_queue_are_told(
+    queues: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_AWS_COLD_QUEUE", queues["hot"])
+    result = RUNNER.invoke(cli, ["aws", "redrive"])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "none of the queues has a dead-letter queue\n"
+
+
 def test_without_queues_it_says_which_setting_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
