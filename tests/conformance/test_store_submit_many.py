@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, event
 
 from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model.job import Job, JobParams, Lane, Mode
@@ -312,6 +313,31 @@ async def test_of_the_same_batch_sent_many_times_at_once_each_job_is_made_once(
     assert len(created) == len(sizes)
     # And no transaction was ended because two waited for each other.
     assert len(runs) == len(stores)
+
+
+async def test_jobs_are_inserted_in_one_order_whatever_the_order_of_the_requests(
+    sql_store: SqlStore,
+) -> None:
+    # Given requests in no order, and somebody who listens to the statements
+    asked = [new_job(connection_id=f"c{n}") for n in (3, 1, 2, 0)]
+    given: list[Any] = []
+
+    def hear(_: object, __: object, statement: str, values: Sequence[Any], *___: object) -> None:
+        if "INSERT INTO headgate_jobs" in statement:
+            given.extend(values)
+
+    def submit(tx: Connection) -> list[SubmitOutcome]:
+        event.listen(tx, "before_cursor_execute", hear)
+        return bulk_submit.submit_many(tx, sql_store.database.moment(), asked, syncs=("notes",))
+
+    # When they are submitted
+    outcomes = await sql_store.database.write(submit)
+
+    # Then two batches that meet would take the connections in the same order
+    assert statuses(outcomes) == [CREATED] * len(asked)
+    # A list for each column on Postgres, the values themselves on SQLite.
+    flat = [each for value in given for each in (value if isinstance(value, list) else [value])]
+    assert [each for each in flat if each in ("c0", "c1", "c2", "c3")] == ["c0", "c1", "c2", "c3"]
 
 
 async def test_batches_that_cross_each_other_in_keys_and_connections_all_end(
