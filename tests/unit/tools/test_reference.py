@@ -33,9 +33,10 @@ def test_every_command_is_described_with_its_options() -> None:
     names = group.commands
     assert [name for name in names if f"### `headgate {name}`\n" not in page] == []
     submit = page.partition("### `headgate job submit`\n")[2].partition("\n### ")[0]
-    assert "headgate job submit SYNC --user USER [OPTIONS]" in submit
+    assert "headgate job submit [SYNC] [OPTIONS]" in submit
     assert "| `--mode` `full\\|since\\|limit\\|history` | How much to read." in submit
     assert "headgate job retry JOB... [OPTIONS]" in page
+    assert "headgate connection link SOURCE --user USER [OPTIONS]" in page
 
 
 def test_a_page_that_is_not_what_the_code_says_is_reported_and_written(
