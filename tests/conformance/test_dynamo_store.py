@@ -15,7 +15,7 @@ from headgate.model.lease import Claim
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState
 from headgate.ports.job_hints import HintedClaims
-from headgate.ports.store import ChunkWork, JobFilter, Store
+from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, Store
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX
 from headgate.store.dynamodb.client import TRIES_MAX
@@ -466,6 +466,25 @@ async def test_the_active_job_of_a_connection_is_known_before_any_index_shows_it
     job = await submit_one(dynamo_store, connection_id="c")
 
     assert list(await dynamo_store.list_jobs(wanted, limit=1)) == [job]
+
+
+async def test_a_user_s_records_are_found_without_a_look_at_those_of_others(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    for user in ("ada", "bob"):
+        job = await run_one(dynamo_store, user_id=user, connection_id=f"of_{user}")
+        await dynamo_store.settle(change.advance(job, tally(), {}), many(2))
+    client.requests.clear()
+
+    found = await dynamo_store.find_records(RecordFilter(sync=job.sync, user_id="ada"), limit=10)
+
+    assert [(row.connection_id, row.user_id) for row in found.rows] == [("of_ada", "ada")] * 2
+    read = [request["ExpressionAttributeValues"][":pk"]["S"] for _, request in client.requests]
+    # All owners of a sync are in one partition, which would be read whole.
+    assert read == [
+        keys.owners_of(job.sync, "ada"),
+        keys.records(job.sync, "of_ada"),
+    ]
 
 
 # ---- hints -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from headgate.ports.store import ChunkWork
 from headgate.store.deletions import TOMBSTONES_KEPT
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.attributes import Item, ItemTooLarge, Key, check_key
-from headgate.store.dynamodb.definition import TTL
+from headgate.store.dynamodb.definition import BY_USER, TTL
 from headgate.store.dynamodb.rows import plain
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.writes import IS_NEW, Delete, Put, Update, Write
@@ -54,7 +54,14 @@ async def plan_records(table: DynamoTable, job: Job, work: ChunkWork, now: datet
     writes += [Delete(at=keys.record(stored_as, job.connection_id, key)) for key in gone]
     owners: list[Write] = []
     if counts["inserted"] and owner not in found:
-        item = {"pk": owner[0], "sk": owner[1], "user_id": job.user_id, "created_at": plain(now)}
+        of_user = keys.owners_of(stored_as, job.user_id)
+        item = {
+            "pk": owner[0],
+            "sk": owner[1],
+            "user_id": job.user_id,
+            "created_at": plain(now),
+            **keys.in_index(BY_USER, of_user, job.connection_id),
+        }
         owners.append(Put(item=item, condition=IS_NEW))
     return RecordPlan(writes, owners, RecordCounts(**counts))
 

@@ -129,6 +129,11 @@ def owner(stored_as: str, connection_id: str) -> Key:
     return owners(stored_as), connection_id
 
 
+def owners_of(stored_as: str, user_id: str) -> str:
+    """The partition of a user's connections that have records, in the index by user."""
+    return join("owner", stored_as, user_id)
+
+
 def receipts(stored_as: str, connection_id: str, destination_connection_id: str | None) -> str:
     """The partition of the receipts of a connection's records at one destination account."""
     return join("receipt", stored_as, connection_id, destination_connection_id or "")
