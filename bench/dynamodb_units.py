@@ -76,7 +76,11 @@ def _read_units(operation: str, request: Mapping[str, Any], answer: Mapping[str,
             return _units(_size(answer.get("Item", {})), 4 * KB)
         case "batch_get_item":
             tables: Iterable[list[Mapping[str, Any]]] = answer["Responses"].values()
-            return sum(_units(_size(item), 4 * KB) for items in tables for item in items)
+            found = [_units(_size(item), 4 * KB) for items in tables for item in items]
+            left = sum(len(each["Keys"]) for each in answer.get("UnprocessedKeys", {}).values())
+            asked = sum(len(each["Keys"]) for each in request["RequestItems"].values())
+            # To find that there is no such item costs a unit too.
+            return sum(found) + asked - left - len(found)
         case "query":
             read = sum(_size(item) for item in answer.get("Items", ()))
             return _units(read, 4 * KB) * (1.0 if request.get("ConsistentRead") else 0.5)

@@ -472,19 +472,16 @@ async def test_a_user_s_records_are_found_without_a_look_at_those_of_others(
     dynamo_store: DynamoStore, client: FaultyClient
 ) -> None:
     for user in ("ada", "bob"):
-        job = await run_one(dynamo_store, user_id=user, connection_id=f"of_{user}")
+        job = await run_one(dynamo_store, sync="notes", user_id=user, connection_id=f"of_{user}")
         await dynamo_store.settle(change.advance(job, tally(), {}), many(2))
     client.requests.clear()
 
-    found = await dynamo_store.find_records(RecordFilter(sync=job.sync, user_id="ada"), limit=10)
+    found = await dynamo_store.find_records(RecordFilter(sync="notes", user_id="ada"), limit=10)
 
     assert [(row.connection_id, row.user_id) for row in found.rows] == [("of_ada", "ada")] * 2
     read = [request["ExpressionAttributeValues"][":pk"]["S"] for _, request in client.requests]
     # All owners of a sync are in one partition, which would be read whole.
-    assert read == [
-        keys.owners_of(job.sync, "ada"),
-        keys.records(job.sync, "of_ada"),
-    ]
+    assert read == [keys.owners_of("notes", "ada"), keys.records("notes", "of_ada")]
 
 
 # ---- hints -------------------------------------------------------------------------------------
