@@ -6,6 +6,7 @@ from typing import Any
 
 from botocore.session import get_session
 
+from tests.emulators import CREDENTIALS
 from tests.processes import ROOT
 
 TEMPLATE = ROOT / "deploy" / "aws" / "template.yaml"
@@ -15,7 +16,10 @@ _LOOK_S, _LOOKS_MAX = 0.1, 600
 
 def client(service: str, address: str) -> Any:
     """A client of a service of the emulator."""
-    return get_session().create_client(service, endpoint_url=address, region_name="eu-central-1")
+    session = get_session()
+    session.set_credentials(CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"])
+    region = CREDENTIALS["AWS_DEFAULT_REGION"]
+    return session.create_client(service, endpoint_url=address, region_name=region)
 
 
 class Stack:

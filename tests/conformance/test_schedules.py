@@ -44,6 +44,12 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
+def store(sql_store: SqlStore) -> SqlStore:
+    """Jobs in the same database as the schedules."""
+    return sql_store
+
+
+@pytest.fixture
 async def schedules(database: Database) -> SqlSchedules:
     schedules = SqlSchedules(database)
     await schedules.declare([NIGHTLY])

@@ -16,6 +16,9 @@ from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane
 from headgate.ports.signal import CONTROL, OUTBOX, SWEEP, lane_topic
 
+#: For how long it looks after the last sign of work, at most: a longer lease has sweeps so seldom
+#: that looking all the time between them would cost more than a death is worth.
+BUSY_S_MAX = 900.0
 #: How often it looks while there may be work.
 LOOK_EVERY_S = 2.5
 #: How long it looks after its start: a worker that has died is found dead by several looks.
@@ -36,7 +39,7 @@ class LivenessWatch(Service):
         self._leased = leased
         self._worker = worker
         # After a lease there was a sweep, which found whatever was still claimed.
-        self._busy_s = lease_s
+        self._busy_s = min(lease_s, BUSY_S_MAX)
         # At its start it looks for the one in whose place it was started.
         self._busy_until_s = rt.clock.monotonic() + START_S
         self._looks = True

@@ -312,7 +312,9 @@ def _of_validation(error: RequestValidationError) -> ProblemError:
         # No id of ours has this form.
         return ProblemError("not_found", "nothing has this id")
     first = violations[0]
-    field = _path(first["loc"][1:]) or str(first["loc"][0])
+    # Of a parameter that may be given several times, the place is nothing that a caller knows.
+    parts = first["loc"][1:2] if first["loc"][0] == "query" else first["loc"][1:]
+    field = _path(parts) or str(first["loc"][0])
     # What one of our own validators says needs no introduction.
     told = str(first["msg"]).removeprefix("Value error, ")
     return ProblemError("invalid_input", f"{field}: {told}", field=field)
