@@ -16,13 +16,13 @@ from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane
 from headgate.ports.signal import CONTROL, OUTBOX, SWEEP, lane_topic
 
-#: For how long it looks after the last sign of work, at most: a longer lease has sweeps so seldom
-#: that looking all the time between them would cost more than a death is worth.
-BUSY_S_MAX = 900.0
 #: How often it looks while there may be work.
 LOOK_EVERY_S = 2.5
+#: With a long lease it looks less often: somebody who can wait that long, or whose clock runs fast.
+LOOKS_PER_LEASE_MAX = 360
 #: How long it looks after its start: a worker that has died is found dead by several looks.
 START_S = 10.0
+START_LOOKS = 4
 
 
 class LivenessWatch(Service):
@@ -39,9 +39,10 @@ class LivenessWatch(Service):
         self._leased = leased
         self._worker = worker
         # After a lease there was a sweep, which found whatever was still claimed.
-        self._busy_s = min(lease_s, BUSY_S_MAX)
+        self._busy_s = lease_s
+        self._look_every_s = max(LOOK_EVERY_S, lease_s / LOOKS_PER_LEASE_MAX)
         # At its start it looks for the one in whose place it was started.
-        self._busy_until_s = rt.clock.monotonic() + START_S
+        self._busy_until_s = rt.clock.monotonic() + max(START_S, START_LOOKS * self._look_every_s)
         self._looks = True
         for topic in (CONTROL, OUTBOX, SWEEP, *map(lane_topic, Lane)):
             rt.signal.subscribe(topic, self)
@@ -63,7 +64,7 @@ class LivenessWatch(Service):
         for worker in await self._rt.signal.liveness.find_dead(others):
             await self._expire_claims(worker)
         self._looks = self._clock.monotonic() < self._busy_until_s
-        return LOOK_EVERY_S if self._looks else None
+        return self._look_every_s if self._looks else None
 
     async def _expire_claims(self, worker: str) -> None:
         expired = [await each.claims.leases.expire(worker) for each in self._leased]

@@ -32,8 +32,8 @@ RESERVE_S = 10.0
 ROUNDS_MAX = 20
 #: For how long whoever looks for workers finds the functions after a sweep.
 PRESENCE = timedelta(minutes=5)
-#: Due jobs that one sweep looks at, of each lane: those that have waited longest. Their messages are
-#: sent in seconds, and their rows are as many read units.
+#: Due jobs that one sweep looks at, of each lane: those that have waited longest. Their messages
+#: are sent in seconds, and their rows are as many read units.
 RESEND_MAX = 5000
 
 _log = get_logger(__name__)
