@@ -154,7 +154,7 @@ def test_what_the_framework_refuses(error: Exception, status: int, code: str) ->
     ("loc", "code", "field"),
     [
         (("body", "start_date"), "invalid_input", "start_date"),
-        (("query", "state", 0), "invalid_input", "state[0]"),
+        (("query", "state", 0), "invalid_input", "state"),
         (("body",), "invalid_input", "body"),
         (("path", "job_id"), "not_found", None),
     ],
