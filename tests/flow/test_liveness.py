@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate import Chunk, Context, JobState, Sync
+from headgate import Chunk, Context, JobState, Malformed, RetryPolicy, Sync
 from headgate.loops.liveness import LOOK_EVERY_S
 from headgate.ports.signal import CONTROL
 from headgate.ports.store import PrunedJobs
@@ -130,6 +130,31 @@ def test_a_worker_looks_as_long_as_a_sweep_finds_claims(tmp_path: Path) -> None:
         # When more time passes, then both still look, each at its intervals
         await world.clock.sleep(10 * LOOK_EVERY_S)
         assert len(locks.looks) - looked == 20
+
+    in_world(tmp_path, main)
+
+
+def test_a_worker_does_not_look_for_a_job_that_is_paused_for_hours(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a job that is paused, because its source failed
+        world._signal.liveness = locks = Locks()
+
+        async def read(ctx: Context) -> Chunk:
+            raise Malformed("no JSON")
+
+        source = ScriptedSource(read)
+        retry = RetryPolicy(errors_max=0, cooldown_s=5 * 3600)
+        app = await world.app(Sync(name="broken", source=source, retry=retry))
+        job = (await app.jobs.submit("broken", user_id="ada", connection_id="c")).job
+        await app.supervisor().start()
+        await world.until(app, job.id, JobState.PAUSED)
+        await world.clock.sleep(1000)
+        looked = len(locks.looks)
+
+        # When hours pass, then nobody looks
+        await world.clock.sleep(3 * 3600)
+        assert (await app.jobs.get(job.id)).state is JobState.PAUSED
+        assert len(locks.looks) == looked
 
     in_world(tmp_path, main)
 

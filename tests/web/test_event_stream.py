@@ -220,7 +220,8 @@ def test_what_is_for_operators_is_streamed_to_them_alone(tmp_path: Path) -> None
         assert "no JSON" not in told.text and "no JSON" in seen.text
         assert len(frames(told.text)) == len(frames(seen.text))
 
-    serving(tmp_path, main, history(read=read, retry=RetryPolicy(errors_max=1, pauses_max=0)))
+    retry = RetryPolicy(errors_max=1, outage_pauses_max=0)
+    serving(tmp_path, main, history(read=read, retry=retry))
 
 
 def test_a_revoked_key_gets_no_further_event(tmp_path: Path) -> None:

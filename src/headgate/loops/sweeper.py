@@ -62,6 +62,7 @@ class Sweeper(Service):
         """
         super().__init__(rt.clock)
         self._leased = leased
+        self._lease_s = lease_s
         self._sweep_s_max = lease_s * SWEEP_LEASES
         self._rt = rt
         self._keep_jobs = keep_jobs
@@ -71,7 +72,7 @@ class Sweeper(Service):
         self._keep_ticks = keep_ticks
         self._prune_at = self._prune_jobs_at = rt.clock.monotonic()
         self._pauses_at = self._erasures_at = rt.clock.monotonic()
-        #: Called at each sweep that finds something claimed, or due later.
+        #: Called at each sweep that finds something that may be claimed.
         self.on_claims: Callable[[], None] = lambda: None
         # A cancel sets a deadline and a recovered provider resumes jobs: both are due soon.
         for topic in (CONTROL, SWEEP):
@@ -83,7 +84,8 @@ class Sweeper(Service):
         await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
         known_s = [due_s for due_s in dues_s if due_s is not None]
-        if known_s:
+        # A claim ends within a lease. What is due later is a job that waits, perhaps for days.
+        if any(due_s <= self._lease_s for due_s in known_s):
             self.on_claims()
         told, erased = await self._tell_paused(), await self._go_on_erasing()
         pruned = await self._prune() and await self._prune_jobs()

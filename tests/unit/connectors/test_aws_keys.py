@@ -14,6 +14,8 @@ from headgate.connectors import aws_keys
 from headgate.connectors.keys import DEMO_KEY
 from tests.emulators import CREDENTIALS
 
+#: Not the one of the stacks that other tests create in the same emulator.
+SECRET = "headgate/keys-of-this-test"
 KEYS = "new:" + b64encode(Random(7).randbytes(32)).decode()
 
 
@@ -33,12 +35,12 @@ def client(service: str) -> Any:
 
 def test_a_secret_is_found_by_its_name_and_fetched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = client("secretsmanager")
-    made = secrets.create_secret(Name="headgate/keys", SecretString=KEYS)
-    monkeypatch.setenv("HEADGATE_KEYS_SECRET", "headgate/keys")
+    made = secrets.create_secret(Name=SECRET, SecretString=KEYS)
+    monkeypatch.setenv("HEADGATE_KEYS_SECRET", SECRET)
     assert settings.load().key_ring().newest == "new"
     secrets.delete_secret(SecretId=made["ARN"], ForceDeleteWithoutRecovery=True)
     assert settings.load().key_ring().newest == "new"
-    assert KEYS not in repr(aws_keys.read_secret("headgate/keys"))
+    assert KEYS not in repr(aws_keys.read_secret(SECRET))
 
 
 def test_kms_decrypts_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +70,7 @@ def test_what_cannot_be_fetched_is_named_without_its_value(
 
 def test_keys_come_from_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_KEYS", DEMO_KEY)
-    monkeypatch.setenv("HEADGATE_KEYS_SECRET", "headgate/keys")
+    monkeypatch.setenv("HEADGATE_KEYS_SECRET", SECRET)
     with pytest.raises(InvalidInput, match="keys and keys_secret are both set"):
         settings.load().key_ring()
 
