@@ -69,7 +69,7 @@ _TICKS = """
 _TICK_USERS = """
     INSERT INTO headgate_tick_users (schedule, tick, connection_id, user_id, job_id, reason)
     SELECT 'nightly', {now} - (n % 30 + 1) * {day}, 'connection_' || (n / 30), 'user_' || (n / 30),
-        'job_' || (n % 100000), CASE WHEN n % 10 = 0 THEN 'inactive' END
+        'job_' || (n % 100000), CASE WHEN n / 30 % 10 = 0 THEN 'inactive' END
     FROM {numbers}
 """
 

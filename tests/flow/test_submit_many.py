@@ -28,11 +28,13 @@ from headgate import (
     Sync,
     paid_history,
 )
+from headgate.base.errors import StoreUnavailable
 from headgate.flow import submit_many as module
 from headgate.model.connection import SealedCredentials
 from headgate.model.job import Lane
 from headgate.ports.connections import NewConnection
 from headgate.ports.signal import JobHint, lane_topic
+from headgate.ports.store import NewJob
 from tests.connecting import Site, strava_source, vault
 from tests.worlds import ScriptedSource, World, in_world
 
@@ -88,12 +90,65 @@ def test_many_are_stored_in_batches_and_answered_in_order(
             job = await app.jobs.get(outcome.job_id)
             assert (job.user_id, job.connection_id) == (each.user_id, each.user_id)
         # Nothing is read for what needs no connection, no plan and no days.
-        assert calls == {"submit_many": 3, "covered_days": 0, "plans_of": 0, "find_many": 0}
+        assert calls == {"submit_many": 4, "covered_days": 0, "plans_of": 0, "find_many": 0}
 
         again = await app.jobs.submit_many(wanted)
         assert statuses(again) == [EXISTING] * 240 + [ACTIVE] * 10
         assert [each.job_id for each in again] == [each.job_id for each in outcomes]
         assert await app.jobs.submit_many([]) == []
+
+    in_world(tmp_path, main)
+
+
+def test_the_jobs_of_a_user_are_stored_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(notes())
+        monkeypatch.setattr(module, "BATCH", 10)
+        wanted = [
+            request(user, connection_id=f"{user}-{n}") for n in range(40) for user in "abc"[: n % 4]
+        ]
+
+        outcomes = await app.jobs.submit_many(wanted)
+
+        turns: dict[str, list[int]] = {}
+        for outcome in outcomes:
+            job = await app.jobs.get(str(outcome.job_id))
+            assert job.turn is not None
+            turns.setdefault(job.user_id, []).append(job.turn)
+        assert sorted(turns) == ["a", "b", "c"]
+        for taken in turns.values():
+            assert taken == list(range(taken[0], taken[0] + len(taken)))
+
+    in_world(tmp_path, main)
+
+
+def test_a_batch_that_fails_keeps_no_other_from_being_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a store that is lost while the second batch of one stream is written
+        app = await world.app(notes())
+        monkeypatch.setattr(module, "BATCH", 10)
+        store = app._store.submit_many
+        batches: list[Sequence[NewJob]] = []
+
+        async def fail_third(jobs: Sequence[NewJob]) -> Sequence[SubmitOutcome]:
+            batches.append(jobs)
+            if len(batches) == 3:
+                raise StoreUnavailable("lost")
+            return await store(jobs)
+
+        monkeypatch.setattr(app._store, "submit_many", fail_third)
+        wanted = [request(f"u{n}", key=f"k{n}") for n in range(40)]
+
+        # When the call fails, then a second one stores what is missing, and nothing twice
+        with pytest.raises(StoreUnavailable):
+            await app.jobs.submit_many(wanted)
+        again = await app.jobs.submit_many(wanted)
+
+        assert sorted(statuses(again)) == sorted([CREATED] * 10 + [EXISTING] * 30)
 
     in_world(tmp_path, main)
 

@@ -1,9 +1,10 @@
 """Submission of many jobs: all requests are validated before anything is written.
 
-They are stored in batches, each in one transaction. If a batch fails, those before it are stored:
-where the requests have keys, the same call may be repeated.
+They are stored in batches, each in one transaction. If a batch fails, others are stored: where the
+requests have keys, the same call may be repeated.
 """
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -23,6 +24,8 @@ from headgate.ports.submission import SubmitOutcome, SubmitStatus
 
 #: The jobs that are stored in one transaction.
 BATCH = 1000
+#: Batches that are stored at the same time: one is prepared while the database works on another.
+AT_ONCE = 2
 #: The requests that are validated before other tasks of the process get a turn.
 CHECKED_AT_ONCE = 200
 #: The days whose coverage is read at once, for jobs that read days.
@@ -50,10 +53,36 @@ async def submit_many(
     Raises InvalidInput before writing if one of the requests is wrong, and names its place.
     """
     checked = await _check_all(rt, requests)
-    outcomes: list[SubmitOutcome] = []
-    for begin in range(0, len(checked), BATCH):
-        outcomes += await _submit_batch(rt, connections, checked[begin : begin + BATCH])
-    return outcomes
+    outcomes: dict[int, SubmitOutcome] = {}
+
+    async def store(places: Sequence[int]) -> None:
+        for begin in range(0, len(places), BATCH):
+            batch = places[begin : begin + BATCH]
+            found = await _submit_batch(rt, connections, [checked[place] for place in batch])
+            outcomes.update(zip(batch, found, strict=True))
+
+    # Each stream ends by itself: a batch that is being written is not cut off because of another.
+    ended = await asyncio.gather(*map(store, _by_user(requests)), return_exceptions=True)
+    for error in filter(None, ended):
+        raise error
+    return [outcomes[place] for place in range(len(requests))]
+
+
+def _by_user(requests: Sequence[JobRequest]) -> Sequence[Sequence[int]]:
+    """The places in streams, which are stored at the same time, and each in its order.
+
+    The jobs of a user stay in one stream: they take their turns one after another.
+    """
+    if len(requests) <= BATCH:
+        return [range(len(requests))]
+    streams: list[list[int]] = [[] for _ in range(AT_ONCE)]
+    stream_of: dict[str, list[int]] = {}
+    for place, request in enumerate(requests):
+        stream = stream_of.get(request.user_id)
+        if stream is None:
+            stream = stream_of[request.user_id] = streams[len(stream_of) % AT_ONCE]
+        stream.append(place)
+    return streams
 
 
 async def _check_all(rt: Runtime, requests: Sequence[JobRequest]) -> list[_Checked]:

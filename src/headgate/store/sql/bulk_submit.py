@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ClauseElement, Connection, Dialect, FromClause, Text, select
+from sqlalchemy import (
+    ClauseElement,
+    Column,
+    ColumnElement,
+    Connection,
+    Dialect,
+    FromClause,
+    Text,
+    select,
+)
 
 from headgate.base.errors import Conflict, KeyReused
 from headgate.ports.store import NewJob
@@ -91,8 +100,7 @@ def _read_keys(
     given = [InPlace(place, wanted[place]) for place in places if wanted[place].key is not None]
     found: dict[tuple[str, str | None], _Keyed] = {}
     for place, job_id, request_hash in _keys.find(tx, given):
-        if job_id is not None:
-            found[wanted[place].user_id, wanted[place].key] = _Keyed(job_id, request_hash)
+        found[wanted[place].user_id, wanted[place].key] = _Keyed(job_id, request_hash)
     return found
 
 
@@ -102,30 +110,30 @@ def _read_active(
     found: dict[tuple[str, str], str] = {}
     given = [InPlace(place, wanted[place]) for place in places]
     for place, job_id in _active.find(tx, given):
-        if job_id is not None:
-            found[wanted[place].sync, wanted[place].connection_id] = job_id
+        found[wanted[place].sync, wanted[place].connection_id] = job_id
     return found
 
 
 # By subqueries, not a join: each is one look-up in an index, whatever the planner knows of a table
-# that is only just being filled.
+# that is only just being filled. Of most requests there is nothing, and nothing is returned.
 
 
 def _select_keys(given: FromClause, dialect: Dialect) -> ClauseElement:
     same = (jobs.c.user_id == given.c.user_id, jobs.c.key == given.c.key)
-    return select(
-        given.c.place,
-        *[
-            select(column).where(*same).correlate(given).scalar_subquery()
-            for column in (jobs.c.id, jobs.c.request_hash)
-        ],
-    )
+    return _found(given, [jobs.c.id, jobs.c.request_hash], same)
 
 
 def _select_active(given: FromClause, dialect: Dialect) -> ClauseElement:
     same = (jobs.c.sync == given.c.sync, jobs.c.connection_id == given.c.connection_id)
-    active = select(jobs.c.id).where(ACTIVE, *same).correlate(given).scalar_subquery()
-    return select(given.c.place, active)
+    return _found(given, [jobs.c.id], (ACTIVE, *same))
+
+
+def _found(
+    given: FromClause, columns: Sequence[Column[str]], where: Sequence[ColumnElement[bool]]
+) -> ClauseElement:
+    """The places of which there is such a job, with these of its columns."""
+    each = [select(one).where(*where).correlate(given).scalar_subquery() for one in columns]
+    return select(given.c.place, *each).where(each[0].is_not(None))
 
 
 _keys = BatchStatement(by_place({"user_id": Text(), "key": Text()}), _select_keys)

@@ -2,7 +2,8 @@
 
 A driver's executemany runs the statement for every row, which costs a message to the server or, on
 SQLite, a switch between threads. Here the statement reads the rows as a table: on Postgres from one
-array for each column, on SQLite from a list of VALUES. Either way a batch is one statement.
+array for each column whose values differ, on SQLite from a list of VALUES. Either way a batch is
+one statement.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Integer,
     Table,
     bindparam,
+    cast,
     column,
     func,
     select,
@@ -41,6 +43,11 @@ Calls = Callable[[Sequence[Any]], Iterable[DriverCall]]
 #: The most rows in one statement on SQLite. Batches are cut into powers of two, so that a few
 #: prepared statements serve every size.
 _SQLITE_ROWS_MAX = 128
+#: On Postgres, a column with the same value in all rows is sent as that value, from so many rows
+#: on: most columns of a batch are such, and the driver takes long for an array.
+_SAME_FROM_ROWS = 16
+#: The most combinations of such columns for which a statement is compiled.
+_VARIANTS_MAX = 8
 
 
 class Rows(NamedTuple):
@@ -55,6 +62,18 @@ class InPlace(NamedTuple):
 
     place: int
     value: Any
+
+
+class _PostgresCall(NamedTuple):
+    """A compiled statement, and its parameters: the places of columns, and which are one value."""
+
+    sql: str
+    parameters: Sequence[tuple[int, bool]]
+
+    def with_columns(self, columns: Sequence[list[Any]]) -> DriverCall:
+        """The call for rows with these columns."""
+        given = [columns[at][0] if one else _array(columns[at]) for at, one in self.parameters]
+        return self.sql, tuple(given)
 
 
 class BatchStatement:
@@ -100,17 +119,46 @@ class BatchStatement:
         return self._calls_on[dialect.name](rows)
 
     def _on_postgres(self, dialect: Dialect) -> Calls:
-        arrays = [
-            bindparam(name, type_=postgresql.ARRAY(each.kind)) for name, each in self._given.items()
-        ]
-        given = func.unnest(*arrays).table_valued(*self._columns()).render_derived(name="given")
-        sql = str(self._build(given, dialect).compile(dialect=dialect))
         takers = [_taker(each, dialect) for each in self._given.values()]
+        none_same = (False,) * len(takers)
+        by_same: dict[tuple[bool, ...], _PostgresCall] = {}
 
         def calls(rows: Sequence[Any]) -> Iterable[DriverCall]:
-            return [(sql, tuple([_array(take(rows)) for take in takers]))]
+            columns = [take(rows) for take in takers]
+            same = none_same
+            if len(rows) >= _SAME_FROM_ROWS:
+                # The first column is an array in any case, because it says how many rows there are.
+                same = (False, *[_is_same(each) for each in columns[1:]])
+            if same not in by_same:
+                same = same if len(by_same) < _VARIANTS_MAX else none_same
+                by_same[same] = self._compile_for_postgres(dialect, same)
+            return [by_same[same].with_columns(columns)]
 
         return calls
+
+    def _compile_for_postgres(self, dialect: Dialect, same: Sequence[bool]) -> "_PostgresCall":
+        """The statement with an array for each column, and one value for those that are `same`."""
+        each = list(zip(self._given.items(), same, strict=True))
+        arrays = [(name, kind) for (name, (kind, _)), one in each if not one]
+        rows = (
+            func.unnest(*[bindparam(name, type_=postgresql.ARRAY(kind)) for name, kind in arrays])
+            .table_valued(*[column(name, kind) for name, kind in arrays])
+            .render_derived(name="rows" if any(same) else "given")
+        )
+        given: FromClause = rows
+        if any(same):
+            given = select(
+                *[
+                    cast(bindparam(name, type_=kind), kind).label(name) if one else rows.c[name]
+                    for (name, (kind, _)), one in each
+                ]
+            ).subquery("given")
+        compiled = self._build(given, dialect).compile(dialect=dialect)
+        names = list(self._given)
+        # In the order of the parameters, which SQLAlchemy's types do not tell of.
+        ordered: Sequence[str] = getattr(compiled, "positiontup", None) or ()
+        places = [names.index(name) for name in ordered]
+        return _PostgresCall(str(compiled), [(place, same[place]) for place in places])
 
     def _on_sqlite(self, dialect: Dialect) -> Calls:
         row = tuple([bindparam(name, type_=each.kind) for name, each in self._given.items()])
@@ -193,6 +241,10 @@ def _converted(
             value if convert is None else convert(value)
             for convert, value in zip(converts, row, strict=True)
         ]
+
+
+def _is_same(values: list[Any]) -> bool:
+    return values.count(values[0]) == len(values)
 
 
 def _array(values: list[Any]) -> list[Any] | None:
