@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     select,
 )
+from sqlalchemy.types import TypeEngine
 
 from headgate.base.encoding import Json
 from headgate.store.sql.database import Database
@@ -23,7 +24,7 @@ from headgate.store.sql.many import BatchStatement, by_key
 from headgate.store.sql.types import JsonOf, UtcTime
 from tests.stores import START
 
-KINDS = {
+KINDS: dict[str, TypeEngine[Any]] = {
     "number": Integer(),
     "word": Text(),
     "flag": Boolean(),
