@@ -3,11 +3,13 @@
 The server frees the lock when the session ends. A session may also end while its process lives, as
 when the server restarts; then the worker connects again and takes its lock anew. So a worker has
 died only if its lock was free at two looks of one session, so far apart that it would have been
-back. The locks are shared ones: a worker that is back need not wait until the server has noticed
+back. After a session of its own was lost it waits longer, because the others' may be lost as well,
+and a server that restarts answers slowly. The locks are shared ones: a worker that is back need not wait until the server has noticed
 the end of its old session.
 """
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +23,9 @@ from headgate.base.log_events import LogEvent
 LOCK_CLASS = 0x48656164
 #: A worker whose lock is free for so long has died: longer than a lost session takes to replace.
 PATIENCE_S = 5.0
+#: The same after a session of our own was lost, and for how long that counts.
+LONG_PATIENCE_S = 15.0
+AFTER_LOSS_S = 60.0
 
 _TAKE = "SELECT pg_advisory_lock_shared($1, $2)"
 _FREE = "SELECT pg_advisory_unlock_shared($1, $2)"
@@ -47,9 +52,13 @@ class SessionLocks:
         self._free_since_s: dict[str, float] = {}
         #: Whether this session has the lock.
         self.held = False
+        #: When a session that had the lock was lost.
+        self._lost_s = -math.inf
 
     def lose_session(self) -> None:
         """Forget what the last session held and saw."""
+        if self.held:
+            self._lost_s = self._clock.monotonic()
         self.held = False
         self._free_since_s.clear()
 
@@ -82,7 +91,7 @@ class SessionLocks:
     async def find_dead(
         self, connection: "asyncpg.Connection[Any]", workers: Sequence[str]
     ) -> Sequence[str]:
-        """Those of these workers whose locks were free at all looks since `PATIENCE_S` ago."""
+        """Those of these workers whose locks were free at all looks for long enough."""
         if not self.held:
             # It cannot be told here what a free lock means.
             return ()
@@ -93,10 +102,11 @@ class SessionLocks:
             for worker in workers
             if key_of(worker) not in held
         }
+        patience_s = LONG_PATIENCE_S if now_s - self._lost_s < AFTER_LOSS_S else PATIENCE_S
         return [
             worker
             for worker, since_s in self._free_since_s.items()
-            if now_s - since_s >= PATIENCE_S
+            if now_s - since_s >= patience_s
         ]
 
 

@@ -8,7 +8,12 @@ import pytest
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.signals.postgres import PostgresSignal
-from headgate.signals.session_locks import PATIENCE_S, SessionLocks
+from headgate.signals.session_locks import (
+    AFTER_LOSS_S,
+    LONG_PATIENCE_S,
+    PATIENCE_S,
+    SessionLocks,
+)
 from tests import servers, stores
 from tests.stores import START
 from tests.unit.signals.listeners import Listener
@@ -108,6 +113,27 @@ async def test_who_has_just_connected_itself_judges_nobody_by_what_it_saw_before
     # When that worker is the first that is back, then the other has time again
     await one.connect()
     assert await one.dead("worker_2") == []
+
+    # More than usual, because the server may have restarted for both
+    clock.advance(LONG_PATIENCE_S - 0.1)
+    assert await one.dead("worker_2") == []
+    clock.advance(0.1)
+    assert await one.dead("worker_2") == ["worker_2"]
+
+
+async def test_the_loss_of_a_session_is_forgotten_after_a_while(
+    sessions: tuple[Session, Session], clock: ManualClock
+) -> None:
+    one, two = sessions
+    await one.end()
+    await one.connect()
+    clock.advance(AFTER_LOSS_S)
+
+    await two.end()
+    assert await one.dead("worker_2") == []
+    clock.advance(PATIENCE_S)
+
+    assert await one.dead("worker_2") == ["worker_2"]
 
 
 async def test_a_worker_need_not_wait_for_the_end_of_its_old_session(

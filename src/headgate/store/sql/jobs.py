@@ -153,15 +153,18 @@ def _submission(
 def _by_key(tx: Connection, new: NewJob) -> Job | None:
     if new.key is None:
         return None
-    query = select(jobs.c.id, jobs.c.request_hash).where(
+    # One statement: the job may be deleted at any time, after its retention.
+    query = select(jobs.c.request_hash, *TABLE.columns).where(
         jobs.c.user_id == new.user_id, jobs.c.key == new.key
     )
     row = tx.execute(query).one_or_none()
     if row is None:
         return None
-    if row.request_hash != new.request_hash:
-        raise KeyReused(row.id)
-    return TABLE.get(tx, row.id, user_id=new.user_id)
+    request_hash, *columns = row
+    job = TABLE.to_row(columns)
+    if request_hash != new.request_hash:
+        raise KeyReused(job.id)
+    return job
 
 
 def active_by_connection(
