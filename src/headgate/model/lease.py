@@ -158,9 +158,10 @@ class LeasedType(Generic[Row, AnyChange, AnyLocked]):
     ) -> None:
         """Describe the rows of `machine`.
 
-        `wake` is the column that says when something happens next by itself. Every change writes
-        the columns common to all leased types and the columns `always`. The columns `if_changed`,
-        which only the worker with the claim changes, are written if they differ. `resolve` returns
+        `wake` is the column that says when something happens next by itself. A change sets the
+        columns common to all leased types and the columns `always`, which others may have changed
+        since the row was read. The columns `if_changed`, which only the worker with the claim
+        changes, are written if they differ from the row as it was read. `resolve` returns
         the change to write for the row as it is locked, `fill` the columns that depend on the
         store's time or on the locked row. `is_written` tells whether a row that was read later is
         the result of the change.

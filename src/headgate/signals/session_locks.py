@@ -4,8 +4,8 @@ The server frees the lock when the session ends. A session may also end while it
 when the server restarts; then the worker connects again and takes its lock anew. So a worker has
 died only if its lock was free at two looks of one session, so far apart that it would have been
 back. After a session of its own was lost it waits longer, because the others' may be lost as well,
-and a server that restarts answers slowly. The locks are shared ones: a worker that is back need not wait until the server has noticed
-the end of its old session.
+and a server that restarts answers slowly. The locks are shared ones: a worker that is back need not
+wait until the server has noticed the end of its old session.
 """
 
 import hashlib

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from operator import attrgetter
-from typing import Any, Generic, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import (
     ClauseElement,
@@ -41,29 +41,37 @@ from headgate.store.sql.tables import in_states
 
 Payload = TypeVar("Payload")
 
+#: The column that every change writes.
+_WRITTEN = "updated_at"
+
 
 class RowUpdate(Generic[Row, AnyChange, Payload]):
     """A change to write: the row after it, and the payload to store with it."""
 
-    __slots__ = ("change", "now", "payload", "row", "seen_state", "seen_token")
+    __slots__ = ("change", "now", "payload", "row", "seen", "seen_state", "seen_token")
 
     def __init__(
         self,
         change: AnyChange,
         row: Row,
         payload: Payload | None,
-        *,
-        seen_state: Any,
-        seen_token: int,
-        now: datetime,
+        locked: "_Locked",
     ) -> None:
-        """Write `row` over a row with this state and token, at the store's time `now`."""
+        """Write `row` over the row that was locked, with the state and token that it had."""
         self.change = change
         self.row = row
         self.payload = payload
-        self.seen_state = seen_state
-        self.seen_token = seen_token
-        self.now = now
+        self.seen = locked.seen
+        self.seen_state = locked.row.state
+        self.seen_token = locked.row.token
+        self.now: datetime = locked.row.now
+
+
+class _Locked(NamedTuple):
+    """A row under the lock: what the rules need of it, and the columns that others may change."""
+
+    row: Any
+    seen: tuple[Any, ...]
 
 
 class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
@@ -79,6 +87,12 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         #: The condition that a worker has claimed the row.
         self.claimed = in_states(table, *kind.machine.claimed)
         self._locked_fields: tuple[str, ...] = kind.locked.__struct_fields__
+        #: What others may change too: compared with the row under the lock.
+        self._shared = tuple(name for name in kind.always if name != _WRITTEN)
+        self._shared_of = attrgetter(*self._shared)
+        self._seen_fields = tuple(dict.fromkeys(["id", *self._locked_fields, *self._shared]))
+        self._seen_of = itemgetter(*map(self._seen_fields.index, self._shared))
+        #: What only the worker with the claim changes: compared with the row as it was read.
         self._changes = {name: attrgetter(name) for name in kind.if_changed}
         # Built once, because these run for every chunk.
         self._locking = cache(self._build_lock)
@@ -217,44 +231,50 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
         locked = self._lock(tx, now, sorted(change.after.id for _, change, _ in batch))
         settled: dict[int, RowUpdate[Row, AnyChange, Payload]] = {}
         for place, change, payload in batch:
-            row = locked.get(change.after.id)
-            became = None if row is None else self.kind.apply(change, row)
-            if row is not None and became is not None:
-                settled[place] = RowUpdate(
-                    *became, payload, seen_state=row.state, seen_token=row.token, now=row.now
-                )
+            found = locked.get(change.after.id)
+            became = None if found is None else self.kind.apply(change, found.row)
+            if found is not None and became is not None:
+                settled[place] = RowUpdate(*became, payload, found)
         return settled
 
-    def _lock(self, tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, AnyLocked]:
+    def _lock(self, tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, _Locked]:
         query = prepare(self._locking(tx.dialect, server=now.server), tx.dialect)
         rows = query.run(tx, {"ids": bind_texts(tx.dialect, ids), **now.binds()})
-        return {row[0]: self.kind.locked(*row[1:]) for row in rows}
+        end = 1 + len(self._locked_fields)
+        return {row[0]: _Locked(self.kind.locked(*row[1:end]), self._seen_of(row)) for row in rows}
 
     def _build_lock(self, dialect: Dialect, *, server: bool) -> Select[Any]:
         now = instant(server=server).label("now")
-        columns = [now if name == "now" else self.table.c[name] for name in self._locked_fields]
+        columns = [now if name == "now" else self.table.c[name] for name in self._seen_fields]
         return (
-            select(self.table.c.id, *columns)
+            select(*columns)
             .where(among_texts(dialect, self.table.c.id, "ids"))
             .order_by(self.table.c.id)
             .with_for_update()
         )
 
     def write(self, tx: Connection, settled: Sequence[RowUpdate[Row, AnyChange, Payload]]) -> None:
-        """Write the rows; those that change the same columns share a statement."""
+        """Write the rows; those that change the same columns share a statement.
+
+        What stays as it is is not written: SQLite writes every index of a column that it is given.
+        """
         alike: dict[tuple[str, ...], list[RowUpdate[Row, AnyChange, Payload]]] = {}
         for each in settled:
             before, after = each.change.before, each.row
-            # A list is faster than a generator here.
-            changed = tuple([name for name, of in self._changes.items() if of(before) != of(after)])
-            alike.setdefault(changed, []).append(each)
+            # Lists are faster than generators here.
+            names = [name for name, of in self._changes.items() if of(before) != of(after)]
+            shared = self._shared_of(after)
+            if shared != each.seen:
+                pairs = zip(self._shared, each.seen, shared, strict=True)
+                names += [name for name, seen, new in pairs if seen != new]
+            alike.setdefault(tuple(names), []).append(each)
         for changed, rows in alike.items():
             self._writing(changed).write(tx, rows)
 
     def _build_write(self, changed: tuple[str, ...]) -> BatchStatement:
         """The guarded write for changes of these columns; a few combinations cover almost all."""
         table = self.table
-        written = (*self.kind.always, *changed)
+        written = (_WRITTEN, *changed)
 
         def build(rows: FromClause, _: Dialect) -> ClauseElement:
             return (
@@ -268,11 +288,12 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
             )
 
         given = {
-            f"new_{name}": Rows(table.c[name].type, attrgetter(f"row.{name}")) for name in written
+            "seen_id": Rows(table.c.id.type, attrgetter("row.id")),
+            "seen_token": Rows(table.c.token.type, attrgetter("seen_token")),
+            "seen_state": Rows(table.c.state.type, attrgetter("seen_state")),
         }
-        given["seen_id"] = Rows(table.c.id.type, attrgetter("row.id"))
-        given["seen_token"] = Rows(table.c.token.type, attrgetter("seen_token"))
-        given["seen_state"] = Rows(table.c.state.type, attrgetter("seen_state"))
+        for name in written:
+            given[f"new_{name}"] = Rows(table.c[name].type, attrgetter(f"row.{name}"))
         return BatchStatement(given, build)
 
     # ---- sweeping ------------------------------------------------------------------------------
