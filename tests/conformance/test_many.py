@@ -21,7 +21,7 @@ from sqlalchemy.types import TypeEngine
 from headgate.base.encoding import Json
 from headgate.store.sql import events
 from headgate.store.sql.database import Database
-from headgate.store.sql.many import BatchStatement, by_key
+from headgate.store.sql.many import VARIANTS_MAX, BatchStatement, by_key
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import job_events
 from headgate.store.sql.types import JsonOf, UtcTime
@@ -94,3 +94,33 @@ async def test_every_value_arrives_as_it_was_given(database: Database, count: in
 
             assert arrived == [list(row.values()) for row in rows]
             assert [type(row[-1]) for row in arrived] == [type(row["data"]) for row in rows]
+
+
+async def test_rows_that_begin_with_nothing_arrive_too(database: Database) -> None:
+    kinds: dict[str, TypeEngine[Any]] = {"word": Text(), "number": Integer()}
+    statement = BatchStatement(
+        by_key(kinds),
+        lambda given, _: select(given.c.word, given.c.number),
+        returns=[*kinds.values()],
+    )
+    for count in (3, 40):
+        rows = [{"word": None, "number": 7}] * count
+
+        assert await found(database, statement, rows) == [[None, 7]] * count
+
+
+async def test_a_statement_is_compiled_for_a_few_combinations_only(database: Database) -> None:
+    compiled = 0
+
+    def counted(given: FromClause, dialect: Dialect) -> ClauseElement:
+        nonlocal compiled
+        compiled += 1
+        return build(given, dialect)
+
+    statement = BatchStatement(by_key(KINDS), counted, returns=list(KINDS.values()))
+    for _ in range(2):
+        for size in range(len(DIFFERENT) + 1):
+            for alike in itertools.combinations(DIFFERENT, size):
+                await found(database, statement, rows_of(20, alike))
+
+    assert compiled <= VARIANTS_MAX + 1

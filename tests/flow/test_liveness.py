@@ -110,7 +110,8 @@ def test_an_idle_worker_does_not_look_until_there_may_be_work(tmp_path: Path) ->
     in_world(tmp_path, main)
 
 
-def test_a_worker_looks_as_long_as_a_sweep_finds_claims(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lease_s", [60, 20])
+def test_a_worker_looks_as_long_as_a_sweep_finds_claims(tmp_path: Path, lease_s: float) -> None:
     async def main(world: World) -> None:
         # Given a job that keeps another worker busy, longer than a hint of work counts
         world._signal.liveness = locks = Locks()
@@ -120,7 +121,8 @@ def test_a_worker_looks_as_long_as_a_sweep_finds_claims(tmp_path: Path) -> None:
             return Chunk()
 
         busy = await world.app(Sync(name="slow", source=ScriptedSource(read)))
-        idle = await world.app()
+        # Whose own lease may be shorter
+        idle = await world.app(worker=lanes(lease_s=lease_s))
         await busy.jobs.submit("slow", user_id="ada", connection_id="c")
         await world.loop.host("busy").spawn(busy.supervisor().start())
         await idle.supervisor().start()

@@ -124,7 +124,22 @@ def test_the_jobs_of_a_user_are_stored_in_their_order(
     in_world(tmp_path, main)
 
 
-def test_a_batch_that_fails_keeps_no_other_from_being_stored(
+def test_the_first_of_two_users_who_name_one_connection_gets_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(notes())
+        monkeypatch.setattr(module, "BATCH", 10)
+        wanted = [request(user, connection_id=f"c{n}") for user in "ab" for n in range(15)]
+
+        outcomes = await app.jobs.submit_many(wanted)
+
+        assert statuses(outcomes) == [CREATED] * 15 + [ACTIVE] * 15
+
+    in_world(tmp_path, main)
+
+
+def test_after_a_batch_that_fails_no_other_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main(world: World) -> None:
@@ -141,14 +156,15 @@ def test_a_batch_that_fails_keeps_no_other_from_being_stored(
             return await store(jobs)
 
         monkeypatch.setattr(app._store, "submit_many", fail_third)
-        wanted = [request(f"u{n}", key=f"k{n}") for n in range(40)]
+        wanted = [request(f"u{n}", key=f"k{n}") for n in range(80)]
 
         # When the call fails, then a second one stores what is missing, and nothing twice
         with pytest.raises(StoreUnavailable):
             await app.jobs.submit_many(wanted)
+        assert len(batches) == 3
         again = await app.jobs.submit_many(wanted)
 
-        assert sorted(statuses(again)) == sorted([CREATED] * 10 + [EXISTING] * 30)
+        assert sorted(statuses(again)) == sorted([CREATED] * 60 + [EXISTING] * 20)
 
     in_world(tmp_path, main)
 

@@ -8,10 +8,12 @@ lines in memory.
 
 import re
 import sys
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date, datetime
+from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
@@ -117,7 +119,8 @@ def _lines(file: IO[bytes], kept: IO[bytes] | None = None) -> Iterator[tuple[int
         if kept is not None:
             kept.write(line)
         if len(line) > LINE_BYTES_MAX:
-            raise InvalidInput(f"line {number}", f"is longer than {LINE_BYTES_MAX:,} bytes")
+            problem = f"is longer than {LINE_BYTES_MAX:,} bytes. Nothing was submitted"
+            raise InvalidInput(f"line {number}", problem)
         if not line.isspace():
             yield number, line
 
@@ -138,7 +141,7 @@ def _read_request(app: App, number: int, line: bytes) -> _Request:
 
 def _decode(line: bytes) -> JobLine:
     try:
-        return _decoder.decode(line)
+        return _decoder.decode(line.removeprefix(BOM_UTF8))
     except msgspec.ValidationError as error:
         raise _wrong_field(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -221,7 +224,7 @@ async def _submit(app: App, file: IO[bytes], total: int, *, json: bool) -> int:
     counts = Counter({status.value: 0 for status in SubmitStatus})
     try:
         with SendingScreen(app.clock, {_SUBMITTING: total}, quiet=json) as screen:
-            for batch in _batches(app, file):
+            for batch in _batches(app, file, total):
                 outcomes = await app.jobs.submit_many([each.request for each in batch])
                 _print_outcomes(batch, outcomes, counts, json=json)
                 screen.show(_SUBMITTING, counts.total(), counts)
@@ -236,14 +239,10 @@ async def _submit(app: App, file: IO[bytes], total: int, *, json: bool) -> int:
     return FAILED if counts[SubmitStatus.REFUSED] else 0
 
 
-def _batches(app: App, file: IO[bytes]) -> Iterator[Sequence[_Request]]:
-    batch: list[_Request] = []
-    for number, line in _lines(file):
-        batch.append(_read_request(app, number, line))
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
+def _batches(app: App, file: IO[bytes], total: int) -> Iterator[Sequence[_Request]]:
+    """The lines that were validated, and none that were added to the file since."""
+    lines = islice(_lines(file), total)
+    while batch := [_read_request(app, number, line) for number, line in islice(lines, BATCH)]:
         yield batch
 
 

@@ -116,7 +116,7 @@ def submit(
 ) -> None:
     """Submit a job, or with --file many. The same key again returns the same job.
 
-    A line of the file is a JSON object with sync, user_id and the other fields of the API. If one
+    A line of the file is a JSON object with sync, user_id and the other fields of a job. If one
     is wrong, nothing is submitted. A thousand jobs at a time are stored together.
 
     Exit codes with --file: 0 none was refused, 1 some were, 2 a line is wrong, 4 the settings or

@@ -82,8 +82,9 @@ class Jobs:
 
         All requests are validated before anything is written: InvalidInput names the place and the
         field of one that is wrong. Connections are found and checked as by `start`. A thousand jobs
-        at a time are stored in one transaction; if one fails, others are stored, and a call with
-        the same keys goes on. The jobs of a user are stored in the order of their requests.
+        at a time are stored in one transaction, and two transactions at the same time; if one
+        fails, no other is begun, and a call with the same keys goes on. The jobs of a user are
+        stored in the order of their requests.
         """
         return await submit_many(self._rt, self._connections, requests)
 

@@ -241,7 +241,8 @@ def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JobParams:
     elif request.since is not None:
         raise InvalidInput("since", f"only mode since takes it, not mode {mode.value}")
     if mode is Mode.LIMIT:
-        if not isinstance(request.limit, int) or request.limit < 1:
+        # A bool is an int in Python, and not in the job that is read back.
+        if type(request.limit) is not int or request.limit < 1:
             raise InvalidInput("limit", "mode limit needs a whole number of at least 1")
     elif request.limit is not None:
         raise InvalidInput("limit", f"only mode limit takes it, not mode {mode.value}")
@@ -250,6 +251,8 @@ def _params(request: JobRequest, mode: Mode, *, now: datetime) -> JobParams:
 
 
 def _options(options: JsonObject) -> JsonObject:
+    if not isinstance(options, dict):
+        raise InvalidInput("options", f"is a {type(options).__name__}; write a dict")
     problem = json_problem(options, bytes_max=OPTIONS_BYTES_MAX)
     if problem is not None:
         raise InvalidInput("options", problem)
@@ -257,6 +260,8 @@ def _options(options: JsonObject) -> JsonObject:
 
 
 def _delay(delay_s: float) -> timedelta:
+    if not isinstance(delay_s, int | float):
+        raise InvalidInput("delay_s", f"is a {type(delay_s).__name__}; write a number")
     if not 0 <= delay_s <= DELAY_S_MAX:
         raise InvalidInput("delay_s", f"must be between 0 and {DELAY_S_MAX:,.0f}")
     return timedelta(seconds=delay_s)

@@ -1,7 +1,7 @@
 """Submission of many jobs: all requests are validated before anything is written.
 
-They are stored in batches, each in one transaction. If a batch fails, others are stored: where the
-requests have keys, the same call may be repeated.
+They are stored in batches, each in one transaction, two at a time. If a batch fails, no other is
+begun: where the requests have keys, the same call may be repeated.
 """
 
 import asyncio
@@ -54,34 +54,47 @@ async def submit_many(
     """
     checked = await _check_all(rt, requests)
     outcomes: dict[int, SubmitOutcome] = {}
+    errors: list[Exception] = []
 
     async def store(places: Sequence[int]) -> None:
         for begin in range(0, len(places), BATCH):
             batch = places[begin : begin + BATCH]
-            found = await _submit_batch(rt, connections, [checked[place] for place in batch])
-            outcomes.update(zip(batch, found, strict=True))
+            try:
+                found = await _submit_batch(rt, connections, [checked[place] for place in batch])
+                outcomes.update(zip(batch, found, strict=True))
+            except Exception as error:
+                errors.append(error)
+            # A batch that is being written is not cut off because of another, but is the last.
+            if errors:
+                return
 
-    # Each stream ends by itself: a batch that is being written is not cut off because of another.
-    ended = await asyncio.gather(*map(store, _by_user(requests)), return_exceptions=True)
-    for error in filter(None, ended):
-        raise error
+    await asyncio.gather(*map(store, await _split(rt, checked)))
+    if errors:
+        raise errors[0]
     return [outcomes[place] for place in range(len(requests))]
 
 
-def _by_user(requests: Sequence[JobRequest]) -> Sequence[Sequence[int]]:
+async def _split(rt: Runtime, checked: Sequence[_Checked]) -> Sequence[Sequence[int]]:
     """The places in streams, which are stored at the same time, and each in its order.
 
-    The jobs of a user stay in one stream: they take their turns one after another.
+    The jobs of a user stay in one stream, where they take their turns one after another. If two
+    users name one connection, there is one stream: the first request gets the job.
     """
-    if len(requests) <= BATCH:
-        return [range(len(requests))]
+    in_order = range(len(checked))
+    if len(checked) <= BATCH:
+        return [in_order]
     streams: list[list[int]] = [[] for _ in range(AT_ONCE)]
     stream_of: dict[str, list[int]] = {}
-    for place, request in enumerate(requests):
-        stream = stream_of.get(request.user_id)
-        if stream is None:
-            stream = stream_of[request.user_id] = streams[len(stream_of) % AT_ONCE]
-        stream.append(place)
+    user_of: dict[str, str] = {}
+    for place, each in enumerate(checked):
+        if place % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
+            await rt.clock.sleep(0)
+        user = each.new.user_id
+        if user_of.setdefault(each.new.connection_id, user) != user:
+            return [in_order]
+        if user not in stream_of:
+            stream_of[user] = streams[len(stream_of) % AT_ONCE]
+        stream_of[user].append(place)
     return streams
 
 

@@ -22,6 +22,8 @@ from headgate.ports.signal import CONTROL, OUTBOX, SWEEP
 
 #: The longest time between two sweeps, in leases; shorter if a lease or a cool-down ends sooner.
 SWEEP_LEASES = 2 / 3
+#: What is due later is taken for a job that waits and not for a claim, whose lease ends sooner.
+CLAIMED_S_MAX = 300.0
 #: The shortest time between two sweeps, however much is due.
 SWEEP_S_MIN = 0.1
 PRUNE_EVERY_S = 3600.0
@@ -62,7 +64,7 @@ class Sweeper(Service):
         """
         super().__init__(rt.clock)
         self._leased = leased
-        self._lease_s = lease_s
+        self._claimed_s_max = max(lease_s, CLAIMED_S_MAX)
         self._sweep_s_max = lease_s * SWEEP_LEASES
         self._rt = rt
         self._keep_jobs = keep_jobs
@@ -84,8 +86,8 @@ class Sweeper(Service):
         await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
         known_s = [due_s for due_s in dues_s if due_s is not None]
-        # A claim ends within a lease. What is due later is a job that waits, perhaps for days.
-        if any(due_s <= self._lease_s for due_s in known_s):
+        # Not by a lease of ours: other processes may have longer ones. A job may wait for days.
+        if any(due_s <= self._claimed_s_max for due_s in known_s):
             self.on_claims()
         told, erased = await self._tell_paused(), await self._go_on_erasing()
         pruned = await self._prune() and await self._prune_jobs()

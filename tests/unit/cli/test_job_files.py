@@ -154,6 +154,13 @@ def test_a_file_and_a_job_in_words_exclude_each_other(
     assert said in told.stderr
 
 
+def test_a_file_may_begin_with_the_mark_of_utf8(headgate: Run) -> None:
+    told = submit(headgate, "\ufeff" + line("ada"), line("bob"))
+
+    assert told.exit_code == 0
+    assert len(jobs(headgate)) == 2
+
+
 def test_a_failure_says_how_far_it_came(headgate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_files, "BATCH", 2)
     submit_many = Jobs.submit_many

@@ -47,7 +47,7 @@ _SQLITE_ROWS_MAX = 128
 #: on: most columns of a batch are such, and the driver takes long for an array.
 _SAME_FROM_ROWS = 16
 #: The most combinations of such columns for which a statement is compiled.
-_VARIANTS_MAX = 8
+VARIANTS_MAX = 8
 
 
 class Rows(NamedTuple):
@@ -72,7 +72,9 @@ class _PostgresCall(NamedTuple):
 
     def with_columns(self, columns: Sequence[list[Any]]) -> DriverCall:
         """The call for rows with these columns."""
-        given = [columns[at][0] if one else _array(columns[at]) for at, one in self.parameters]
+        # The first is an array in any case, because it says how many rows there are.
+        arrays = [columns[0], *map(_array, columns[1:])]
+        given = [columns[place][0] if one else arrays[place] for place, one in self.parameters]
         return self.sql, tuple(given)
 
 
@@ -127,10 +129,10 @@ class BatchStatement:
             columns = [take(rows) for take in takers]
             same = none_same
             if len(rows) >= _SAME_FROM_ROWS:
-                # The first column is an array in any case, because it says how many rows there are.
-                same = (False, *[_is_same(each) for each in columns[1:]])
+                same = (False, *map(_is_same, columns[1:]))
+            if same not in by_same and len(by_same) >= VARIANTS_MAX:
+                same = none_same
             if same not in by_same:
-                same = same if len(by_same) < _VARIANTS_MAX else none_same
                 by_same[same] = self._compile_for_postgres(dialect, same)
             return [by_same[same].with_columns(columns)]
 
