@@ -24,7 +24,7 @@ class Account(NamedTuple):
     given: str | None
 
 
-class Unresolved(NamedTuple):
+class AccountRefusal(NamedTuple):
     """Why a request has no connection that can be used, and which field would name it."""
 
     field: str
@@ -55,7 +55,7 @@ async def resolve_request(
 
 async def resolve_many(
     connections: ConnectionStore, requests: Sequence[tuple[JobRequest, Sync]]
-) -> Sequence[JobRequest | Unresolved]:
+) -> Sequence[JobRequest | AccountRefusal]:
     """Requests of syncs with accounts, with the connections filled in, or why one has none.
 
     The connections of all users are found by one read.
@@ -79,7 +79,7 @@ async def resolve_many(
 
 def _resolved(
     request: JobRequest, sync: Sync, accounts: Sequence[Account], own: Sequence[Connection]
-) -> JobRequest | Unresolved:
+) -> JobRequest | AccountRefusal:
     found: dict[str, str] = {}
     for end, field, given in accounts:
         try:
@@ -87,7 +87,7 @@ def _resolved(
                 own, end.name, given=given, title=title_of(end), field=field, signed_in=True
             )
         except (Conflict, InvalidInput, NotFound) as error:
-            return Unresolved(field, error)
+            return AccountRefusal(field, error)
         found[field] = chosen.id
     return fill_in(request, sync, found)
 

@@ -13,7 +13,7 @@ import msgspec
 
 from headgate.base.errors import HeadgateError, InvalidInput, PlanRequired
 from headgate.flow.registry import Sync
-from headgate.flow.resolve import Unresolved, fill_in, has_accounts, resolve_many
+from headgate.flow.resolve import AccountRefusal, fill_in, has_accounts, resolve_many
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check, check_name, with_plan
 from headgate.model.job import Lane, Reprocess
@@ -32,7 +32,7 @@ CHECKED_AT_ONCE = 200
 DAYS_AT_ONCE = 100_000
 
 
-class _Checked(msgspec.Struct, frozen=True, gc=False):
+class _ValidRequest(msgspec.Struct, frozen=True, gc=False):
     """A valid request; where an account is needed, `new` is not the job yet."""
 
     request: JobRequest
@@ -74,7 +74,7 @@ async def submit_many(
     return [outcomes[place] for place in range(len(requests))]
 
 
-async def _split(rt: Runtime, checked: Sequence[_Checked]) -> Sequence[Sequence[int]]:
+async def _split(rt: Runtime, checked: Sequence[_ValidRequest]) -> Sequence[Sequence[int]]:
     """The places in streams, which are stored at the same time, and each in its order.
 
     The jobs of a user stay in one stream, where they take their turns one after another. If two
@@ -98,9 +98,9 @@ async def _split(rt: Runtime, checked: Sequence[_Checked]) -> Sequence[Sequence[
     return streams
 
 
-async def _check_all(rt: Runtime, requests: Sequence[JobRequest]) -> list[_Checked]:
+async def _check_all(rt: Runtime, requests: Sequence[JobRequest]) -> list[_ValidRequest]:
     now = rt.clock.now()
-    checked: list[_Checked] = []
+    checked: list[_ValidRequest] = []
     for place, request in enumerate(requests):
         if place % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
             await rt.clock.sleep(0)
@@ -111,10 +111,10 @@ async def _check_all(rt: Runtime, requests: Sequence[JobRequest]) -> list[_Check
     return checked
 
 
-def _check(rt: Runtime, request: JobRequest, *, job_id: str, now: datetime) -> _Checked:
+def _check(rt: Runtime, request: JobRequest, *, job_id: str, now: datetime) -> _ValidRequest:
     check_name("user_id", request.user_id)
     sync = rt.registry.get(request.sync)
-    return _Checked(request, sync, check(fill_in(request, sync), sync, job_id=job_id, now=now))
+    return _ValidRequest(request, sync, check(fill_in(request, sync), sync, job_id=job_id, now=now))
 
 
 # ---- a batch -----------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def _check(rt: Runtime, request: JobRequest, *, job_id: str, now: datetime) -> _
 class _Batch:
     """The jobs of a batch by their places, and the outcomes of requests that are decided."""
 
-    def __init__(self, checked: Sequence[_Checked]) -> None:
+    def __init__(self, checked: Sequence[_ValidRequest]) -> None:
         self.checked = checked
         self.jobs = {place: each.new for place, each in enumerate(checked)}
         self.outcomes: dict[int, SubmitOutcome] = {}
@@ -135,7 +135,7 @@ class _Batch:
 
 
 async def _submit_batch(
-    rt: Runtime, connections: ConnectionStore, checked: Sequence[_Checked]
+    rt: Runtime, connections: ConnectionStore, checked: Sequence[_ValidRequest]
 ) -> list[SubmitOutcome]:
     """Read what the batch needs, store what is not refused, and wake the workers of its lanes."""
     batch = _Batch(checked)
@@ -156,7 +156,7 @@ async def _find_accounts(rt: Runtime, connections: ConnectionStore, batch: _Batc
     resolved = await resolve_many(connections, requests)
     now = rt.clock.now()
     for place, found in zip(places, resolved, strict=True):
-        if isinstance(found, Unresolved):
+        if isinstance(found, AccountRefusal):
             batch.refuse(place, found.field, found.error)
         else:
             checked = batch.checked[place]

@@ -19,7 +19,7 @@ from headgate.base.errors import Conflict, KeyReused
 from headgate.ports.store import NewJob
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql import new_jobs, queue
-from headgate.store.sql.many import BatchStatement, InPlace, by_place
+from headgate.store.sql.many import BatchStatement, ValueAtPlace, by_place
 from headgate.store.sql.moment import ZERO, Moment
 from headgate.store.sql.new_jobs import NewRow
 from headgate.store.sql.tables import ACTIVE, jobs
@@ -59,7 +59,7 @@ def _insert(
 # ---- what is in the way ------------------------------------------------------------------------
 
 
-class _Keyed(NamedTuple):
+class _JobOfKey(NamedTuple):
     """The job that has a key, and the hash of its request."""
 
     job_id: str
@@ -83,11 +83,11 @@ def _decide(
             outcomes[place] = SubmitOutcome(SubmitStatus.CREATED, new.id)
             active[subject] = new.id
             if new.key is not None:
-                keyed[key] = _Keyed(new.id, new.request_hash)
+                keyed[key] = _JobOfKey(new.id, new.request_hash)
     return outcomes
 
 
-def _of_key(new: NewJob, same: _Keyed) -> SubmitOutcome:
+def _of_key(new: NewJob, same: _JobOfKey) -> SubmitOutcome:
     if same.request_hash == new.request_hash:
         return SubmitOutcome(SubmitStatus.EXISTING, same.job_id)
     error = KeyReused(same.job_id)
@@ -96,11 +96,13 @@ def _of_key(new: NewJob, same: _Keyed) -> SubmitOutcome:
 
 def _read_keys(
     tx: Connection, wanted: Sequence[NewJob], places: Sequence[int]
-) -> dict[tuple[str, str | None], _Keyed]:
-    given = [InPlace(place, wanted[place]) for place in places if wanted[place].key is not None]
-    found: dict[tuple[str, str | None], _Keyed] = {}
+) -> dict[tuple[str, str | None], _JobOfKey]:
+    given = [
+        ValueAtPlace(place, wanted[place]) for place in places if wanted[place].key is not None
+    ]
+    found: dict[tuple[str, str | None], _JobOfKey] = {}
     for place, job_id, request_hash in _keys.find(tx, given):
-        found[wanted[place].user_id, wanted[place].key] = _Keyed(job_id, request_hash)
+        found[wanted[place].user_id, wanted[place].key] = _JobOfKey(job_id, request_hash)
     return found
 
 
@@ -108,7 +110,7 @@ def _read_active(
     tx: Connection, wanted: Sequence[NewJob], places: Sequence[int]
 ) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
-    given = [InPlace(place, wanted[place]) for place in places]
+    given = [ValueAtPlace(place, wanted[place]) for place in places]
     for place, job_id in _active.find(tx, given):
         found[wanted[place].sync, wanted[place].connection_id] = job_id
     return found

@@ -19,7 +19,7 @@ from headgate.model.job import Job
 from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
 from headgate.ports.store import ChunkWork, NewJob
-from headgate.store.sql.many import BatchStatement, InPlace, by_place, insert_many
+from headgate.store.sql.many import BatchStatement, ValueAtPlace, by_place, insert_many
 from headgate.store.sql.statements import Insert
 from headgate.store.sql.tables import coverage, jobs
 
@@ -85,7 +85,7 @@ def covered_days(tx: Connection, new: Sequence[NewJob]) -> list[list[CoverageRow
     """For each new job, the coverage of its days that went to the same destination account."""
     covered: list[list[CoverageRow]] = [[] for _ in new]
     names = [column.name for column in _COLUMNS]
-    for place, *row in _covered.find(tx, [InPlace(*each) for each in enumerate(new)]):
+    for place, *row in _covered.find(tx, [ValueAtPlace(*each) for each in enumerate(new)]):
         covered[place].append(CoverageRow(**dict(zip(names, row, strict=True))))
     return covered
 

@@ -55,7 +55,7 @@ class RowUpdate(Generic[Row, AnyChange, Payload]):
         change: AnyChange,
         row: Row,
         payload: Payload | None,
-        locked: "_Locked",
+        locked: "_RowUnderLock",
     ) -> None:
         """Write `row` over the row that was locked, with the state and token that it had."""
         self.change = change
@@ -67,7 +67,7 @@ class RowUpdate(Generic[Row, AnyChange, Payload]):
         self.now: datetime = locked.row.now
 
 
-class _Locked(NamedTuple):
+class _RowUnderLock(NamedTuple):
     """A row under the lock: what the rules need of it, and the columns that others may change."""
 
     row: Any
@@ -237,11 +237,13 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
                 settled[place] = RowUpdate(*became, payload, found)
         return settled
 
-    def _lock(self, tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, _Locked]:
+    def _lock(self, tx: Connection, now: Moment, ids: Sequence[str]) -> dict[str, _RowUnderLock]:
         query = prepare(self._locking(tx.dialect, server=now.server), tx.dialect)
         rows = query.run(tx, {"ids": bind_texts(tx.dialect, ids), **now.binds()})
         end = 1 + len(self._locked_fields)
-        return {row[0]: _Locked(self.kind.locked(*row[1:end]), self._seen_of(row)) for row in rows}
+        return {
+            row[0]: _RowUnderLock(self.kind.locked(*row[1:end]), self._seen_of(row)) for row in rows
+        }
 
     def _build_lock(self, dialect: Dialect, *, server: bool) -> Select[Any]:
         now = instant(server=server).label("now")

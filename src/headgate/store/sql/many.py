@@ -57,7 +57,7 @@ class Rows(NamedTuple):
     of_row: Callable[[Any], Any]
 
 
-class InPlace(NamedTuple):
+class ValueAtPlace(NamedTuple):
     """A value, and its place among those that are given."""
 
     place: int
@@ -217,7 +217,7 @@ def by_key(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Rows]:
 
 
 def by_place(kinds: Mapping[str, TypeEngine[Any]]) -> dict[str, Rows]:
-    """The columns of rows that are `InPlace`: the place, and an object with these attributes."""
+    """The columns of `ValueAtPlace` rows: the place, and an object with these attributes."""
     place: dict[str, Rows] = {"place": Rows(Integer(), attrgetter("place"))}
     return place | {name: Rows(kind, attrgetter(f"value.{name}")) for name, kind in kinds.items()}
 
