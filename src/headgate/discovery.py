@@ -10,16 +10,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headgate.backends import check_needs, open_backend
+from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.base.lazy import check_address
 from headgate.base.redact import redact
 from headgate.flow.registry import auth_of
-from headgate.system import NOT_SET, System, settings_problems
+from headgate.ports.backend import Backend
+from headgate.system import (
+    NOT_SET,
+    System,
+    build_registry,
+    build_targets,
+    settings_problems,
+)
 
 if TYPE_CHECKING:
     from headgate.settings import Settings
 
 GROUP = "headgate.systems"
+#: The variable that a system lacks which needs more than its database has.
+DATABASE = "HEADGATE_DATABASE"
 
 
 class InstalledSystem(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,8 +100,11 @@ def _import_system(entry: EntryPoint) -> InstalledSystem:
     )
 
 
-def examine_systems(settings: "Settings") -> Sequence[InstalledSystem]:
-    """Return every installed system, whether the settings choose it, and what it lacks."""
+def examine_systems(settings: "Settings", database: str | None = None) -> Sequence[InstalledSystem]:
+    """Return every installed system, whether the settings choose it, and what it lacks.
+
+    `database` overrides the one in the settings.
+    """
     installed = installed_systems()
     wanted = settings.system_names()
     unknown = set(wanted or ()) - {each.name for each in installed}
@@ -100,7 +114,15 @@ def examine_systems(settings: "Settings") -> Sequence[InstalledSystem]:
             "HEADGATE_SYSTEMS",
             f"{', '.join(sorted(unknown))} is not installed; installed are: {names}",
         )
-    return _without_clashes([_examine(each, settings, wanted) for each in installed])
+    backend = _limited_backend(database or settings.database)
+    return _without_clashes([_examine(each, settings, wanted, backend) for each in installed])
+
+
+def _limited_backend(address: str) -> Backend | None:
+    """The backend at this address, unless it has everything that a system may need."""
+    if not address.startswith("dynamodb:"):
+        return None
+    return open_backend(address, SystemClock())
 
 
 def _without_clashes(found: Sequence[InstalledSystem]) -> Sequence[InstalledSystem]:
@@ -122,7 +144,10 @@ def _without_clashes(found: Sequence[InstalledSystem]) -> Sequence[InstalledSyst
 
 
 def _examine(
-    each: InstalledSystem, settings: "Settings", wanted: Sequence[str] | None
+    each: InstalledSystem,
+    settings: "Settings",
+    wanted: Sequence[str] | None,
+    backend: Backend | None,
 ) -> InstalledSystem:
     chosen = wanted is None or each.name in wanted
     each = msgspec.structs.replace(each, chosen=chosen)
@@ -134,7 +159,7 @@ def _examine(
         lacks = settings_problems(each.system)
         if lacks:
             return msgspec.structs.replace(each, lacks=lacks)
-        system, lacks = _configure(each.system, settings)
+        system, lacks = _configure(each.system, settings, backend)
     # Foreign code again: one system that fails must not keep the others from starting.
     except Exception as error:
         lacks = {each.name: f"cannot be started: {_error_text(error)}"}
@@ -142,14 +167,19 @@ def _examine(
     return msgspec.structs.replace(each, system=system, lacks=lacks)
 
 
-def _configure(system: System, settings: "Settings") -> tuple[System | None, dict[str, str]]:
+def _configure(
+    system: System, settings: "Settings", backend: Backend | None
+) -> tuple[System | None, dict[str, str]]:
     """Return the system with its settings, and what it lacks to be started."""
     try:
         configured = system.with_settings(public_url=settings.site_url)
     except InvalidInput as error:
         # Two settings that do not go together: the error names them.
         return None, {error.field: error.problem}
-    return configured, _missing_keys(configured, settings)
+    return configured, {
+        **_missing_keys(configured, settings),
+        **_unmet_need(configured, backend),
+    }
 
 
 def _error_text(error: BaseException) -> str:
@@ -168,4 +198,17 @@ def _missing_keys(system: System, settings: "Settings") -> dict[str, str]:
         settings.key_ring()
     except InvalidInput as error:
         return {f"HEADGATE_{error.field.upper()}": error.problem}
+    return {}
+
+
+def _unmet_need(system: System, backend: Backend | None) -> dict[str, str]:
+    """Return what the system needs and the database does not have."""
+    if backend is None:
+        return {}
+    systems = [system]
+    registry, targets = build_registry(systems, ()), build_targets(systems, (), ())
+    try:
+        check_needs(backend, systems, registry, targets)
+    except InvalidInput as error:
+        return {DATABASE: f"this system {error.problem}"}
     return {}

@@ -35,5 +35,7 @@ def test_a_system_that_needs_more_is_refused_and_can_be_left_out(
     monkeypatch.setenv("HEADGATE_SYSTEMS", "price-history")
     refused = RUNNER.invoke(cli, ["job", "list"])
     assert refused.exit_code == loading.CONFIG
-    assert "price-history: needs an outbox, which DynamoDB does not have" in refused.stderr
+    assert (
+        "price-history: this system needs an outbox, which DynamoDB does not have" in refused.stderr
+    )
     assert "HEADGATE_SYSTEMS" in refused.stderr

@@ -129,6 +129,41 @@ def test_of_two_systems_with_a_sync_of_one_name_one_is_started(
     assert "is a sync of first-notes too" in told["other-notes"]["lacks"]["notes"]
 
 
+SCHEDULED = PLAIN.replace("import ApiSource", "import ApiSource, Schedule").replace(
+    'title="Notes",',
+    'title="Notes", schedules=[Schedule(name="n", sync="notes", cron="0 3 * * *", requests=1)],',
+)
+
+
+def test_a_system_lacks_what_the_database_does_not_have(site_packages: Path, headgate: Run) -> None:
+    install(site_packages, "nightly", SCHEDULED)
+    install(site_packages, "tiny")
+
+    on_sql, on_dynamodb = listed(headgate), listed(headgate, HEADGATE_DATABASE="dynamodb://table")
+
+    assert on_sql["nightly"]["state"] == "ready"
+    assert on_dynamodb["nightly"]["state"] == "lacks settings"
+    told = on_dynamodb["nightly"]["lacks"]["HEADGATE_DATABASE"]
+    assert told.startswith(
+        "this system needs schedules, which DynamoDB does not have; use Postgres"
+    )
+    # The outbox of the one that ships, which is ready on SQL.
+    assert on_sql["price-history"]["ready"] and not on_dynamodb["price-history"]["ready"]
+    assert "an outbox" in on_dynamodb["price-history"]["lacks"]["HEADGATE_DATABASE"]
+    assert on_dynamodb["tiny"]["state"] == "ready"
+
+
+def test_a_database_on_the_command_line_is_the_one_that_is_asked(
+    site_packages: Path, headgate: Run
+) -> None:
+    install(site_packages, "nightly", SCHEDULED)
+
+    named = headgate("job", "list", "--database", "dynamodb://table", HEADGATE_SYSTEMS="nightly")
+
+    assert named.exit_code == 4
+    assert "nightly: this system needs schedules" in named.stderr
+
+
 def test_two_systems_of_one_name_are_both_left_alone(site_packages: Path, headgate: Run) -> None:
     install(site_packages, "tiny")
     describe(site_packages / "other", "tiny", "elsewhere:system")

@@ -23,7 +23,7 @@ from headgate.base.errors import (
 from headgate.base.log import configure
 from headgate.base.redact import redact
 from headgate.configured import configured_app
-from headgate.discovery import InstalledSystem, examine_systems
+from headgate.discovery import DATABASE, InstalledSystem, examine_systems
 from headgate.toolkit.commands.command_line import error_text
 from headgate.toolkit.commands.output import messages, print_json
 
@@ -91,9 +91,14 @@ def load_app(
     named = app or (None if database else settings.app)
     if named:
         return _import(named, json=json)
-    chosen = _chosen_systems(settings, json=json)
+    chosen = _chosen_systems(settings, database, json=json)
     systems = [each.system for each in chosen if each.ready and each.system is not None]
     left_out = [each for each in chosen if not each.ready]
+    # Unless they are named, all installed systems are chosen, and most of them by nobody.
+    named_ones = settings.system_names() or ()
+    for each in left_out:
+        if each.name in named_ones and DATABASE in each.lacks:
+            fail(f"{each.name}: {each.lacks[DATABASE]}", code=CONFIG, json=json)
     if (needs_syncs or tell) and not json and left_out:
         messages.print(
             f"not started: {', '.join(each.name for each in left_out)}; "
@@ -112,17 +117,17 @@ def load_app(
         loaded = configured_app(database=database, systems=systems)
     except InvalidInput as error:
         fail(str(error) if database is None else error_text(error), code=CONFIG, json=json)
-    # Unless they are named, all installed systems are chosen, and most of them by nobody.
-    named_ones = settings.system_names() or ()
     loaded.unstarted = {
         each.name: each.problem for each in left_out if each.name in named_ones or not each.unused
     }
     return loaded
 
 
-def _chosen_systems(settings: "Settings", *, json: bool) -> Sequence[InstalledSystem]:
+def _chosen_systems(
+    settings: "Settings", database: str | None, *, json: bool
+) -> Sequence[InstalledSystem]:
     try:
-        return [each for each in examine_systems(settings) if each.chosen]
+        return [each for each in examine_systems(settings, database) if each.chosen]
     except InvalidInput as error:
         fail(str(error), code=CONFIG, json=json)
 
