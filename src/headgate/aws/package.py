@@ -58,8 +58,10 @@ def build_package(
 ) -> Package:
     """Build the zip from wheels, of Headgate and of systems of one's own, and the lock.
 
-    Raises InvalidInput if it is larger than AWS allows, and PackageFailed if an installer fails.
+    Raises InvalidInput if Headgate's is missing or the zip is larger than AWS allows, and
+    PackageFailed if an installer fails.
     """
+    _check_wheels(wheels)
     if architecture not in PLATFORMS:
         raise InvalidInput("architecture", f"must be one of {', '.join(PLATFORMS)}")
     if python not in PYTHONS:
@@ -82,6 +84,20 @@ def build_package(
             )
         _write_zip(output, root, files)
     return Package(output, len(files), output.stat().st_size, unzipped, compiled)
+
+
+def _check_wheels(wheels: Sequence[str]) -> None:
+    """Refuse to ask an index for Headgate, where the name could be a stranger's."""
+    for each in map(Path, wheels):
+        if each.name.startswith("headgate-") and each.suffix == ".whl":
+            if each.is_file():
+                return
+            raise InvalidInput("wheel", f"there is no file {each}")
+    raise InvalidInput(
+        "wheel",
+        "name the wheel of Headgate, which is on no package index yet: build it in a checkout by "
+        "`pip wheel --no-deps --wheel-dir dist .`, and name dist/headgate-….whl",
+    )
 
 
 def _target_options(python: str, architecture: str, root: Path) -> list[str]:

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from headgate import __version__
 from headgate.base import event_loop
 from headgate.base.lazy import needs_extra
 from headgate.toolkit.commands.command_line import example
@@ -20,12 +19,12 @@ _MB = 1_000_000
 
 
 @commands.command()
-@example("headgate aws package --output headgate.zip")
+@example("headgate aws package --wheel dist/headgate-0.1.0-py3-none-any.whl")
 def package(
     output: Annotated[Path, typer.Option(help="Where the zip goes.")] = Path("headgate.zip"),
     wheel: Annotated[
         list[str] | None,
-        typer.Option(help="A wheel of Headgate, or of a system of your own. May be repeated."),
+        typer.Option(help="The wheel of Headgate, or of a system of your own. May be repeated."),
     ] = None,
     python: Annotated[str, typer.Option(help="The version of Python of the functions.")] = "3.12",
     architecture: Annotated[str, typer.Option(help="Their architecture: arm64 or x86_64.")] = (
@@ -35,16 +34,13 @@ def package(
 ) -> None:
     """Build the zip of the functions, from wheels and the locked packages.
 
-    Without a wheel of Headgate, this version of it comes from the package index. The same wheels
-    give the same zip.
+    One of the wheels is Headgate's own, which is on no package index yet. It is built in a
+    checkout by `pip wheel --no-deps --wheel-dir dist .`. The same wheels give the same zip.
     """
     from headgate.aws.package import build_package
 
-    wheels = list(wheel or ())
-    if not any(Path(each).name.startswith("headgate-") for each in wheels):
-        wheels.insert(0, f"headgate=={__version__}")
     with report_errors(json=json):
-        made = build_package(output, wheels, python=python, architecture=architecture)
+        made = build_package(output, wheel or (), python=python, architecture=architecture)
     if json:
         print_json(
             {

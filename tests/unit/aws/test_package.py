@@ -1,0 +1,47 @@
+"""The zip of the functions is built from a wheel of Headgate that somebody names, and no other."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headgate.aws import package
+from headgate.cli.main import cli
+from headgate.toolkit.commands import loading
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gets as far as to install something has asked an index for it."""
+
+    def install(command: object) -> None:
+        pytest.fail(f"would have run {command}")
+
+    monkeypatch.setattr(package, "_install", install)
+
+
+@pytest.mark.parametrize(
+    "wheels",
+    [[], ["mine-1.0-py3-none-any.whl"], ["headgate==0.1.0"], ["headgate-0.1.0"]],
+    ids=["none", "only a system", "a requirement", "a name"],
+)
+def test_headgate_is_never_taken_from_an_index(tmp_path: Path, wheels: list[str]) -> None:
+    named = [option for each in wheels for option in ("--wheel", each)]
+
+    refused = CliRunner().invoke(
+        cli, ["aws", "package", "--output", str(tmp_path / "headgate.zip"), *named]
+    )
+
+    assert refused.exit_code == loading.USAGE
+    told = " ".join(refused.stderr.split())
+    assert "--wheel: name the wheel of Headgate, which is on no package index yet" in told
+    assert "pip wheel --no-deps --wheel-dir dist ." in told
+
+
+def test_a_wheel_that_is_not_there_is_told(tmp_path: Path) -> None:
+    missing = tmp_path / "headgate-0.1.0-py3-none-any.whl"
+
+    refused = CliRunner().invoke(cli, ["aws", "package", "--wheel", str(missing)])
+
+    assert refused.exit_code == loading.USAGE
+    assert "--wheel: there is no file" in refused.stderr
