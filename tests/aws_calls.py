@@ -142,33 +142,39 @@ class Functions:
     ) -> Any:
         """Call the API as API Gateway does."""
         return handlers.api(
-            {
-                "version": "2.0",
-                "routeKey": "$default",
-                "rawPath": path,
-                "rawQueryString": "",
-                "headers": {
-                    "authorization": f"Bearer {key}",
-                    "content-type": "application/json",
-                    "host": "api.test",
-                    **headers,
-                },
-                "requestContext": {
-                    "http": {
-                        "method": method,
-                        "path": path,
-                        "protocol": "HTTP/1.1",
-                        "sourceIp": "192.0.2.1",
-                        "userAgent": "test",
-                    },
-                    "requestId": "1",
-                    "stage": "$default",
-                },
-                "body": body,
-                "isBase64Encoded": False,
-            },
-            CallContext(29.0),
+            gateway_event(method, path, key=key, body=body, **headers), CallContext(29.0)
         )
+
+
+def gateway_event(
+    method: str, path: str, *, key: str, query: str = "", body: str | None = None, **headers: str
+) -> dict[str, Any]:
+    """The event that API Gateway makes of a request."""
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": {
+            "authorization": f"Bearer {key}",
+            "content-type": "application/json",
+            "host": "api.test",
+            **headers,
+        },
+        "requestContext": {
+            "http": {
+                "method": method,
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": "192.0.2.1",
+                "userAgent": "test",
+            },
+            "requestId": "1",
+            "stage": "$default",
+        },
+        "body": body,
+        "isBase64Encoded": False,
+    }
 
 
 def backend_on(stack: Stack, clock: LateClock) -> DynamoBackend:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from headgate import App, Chunk, Context, InvalidInput, NotFound, Record, Sync, WriteResult
+from headgate.base.encoding import to_json
 from headgate.flow import record_export, records
 from headgate.flow.record_export import ExportFormat, export
-from headgate.flow.record_view import RecordView, read_cursor
+from headgate.flow.record_view import RecordView, read_cursor, shorten
 from headgate.model.record import RecordCounts
 from headgate.ports.store import RecordFilter
 from tests.worlds import ScriptedSource, World, in_world
@@ -58,6 +59,23 @@ async def text(app: App, form: ExportFormat, which: RecordFilter = ALL) -> str:
 
 def keys(found: Sequence[RecordView]) -> list[str]:
     return [each.key for each in found]
+
+
+def test_a_page_ends_where_its_bytes_do_and_the_next_goes_on_there(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await imported(world, {key: {"text": "日" * 100} for key in "abcd"})
+        whole = await app.records.page(ALL)
+        size = len(to_json(whole.data[0]).encode())
+
+        short = shorten(whole, 2 * size)
+        assert keys(short.data) == ["a", "b"]
+        rest = await app.records.page(ALL, after=short.next_cursor)
+        assert (keys(rest.data), rest.next_cursor) == (["c", "d"], None)
+        # A record that is larger than a page is one.
+        assert keys(shorten(whole, 1).data) == ["a"]
+        assert shorten(whole, 4 * size) is whole
+
+    in_world(tmp_path, main)
 
 
 def test_pages_and_a_walk_have_every_record_once(

@@ -10,6 +10,7 @@ import pytest
 
 from headgate import Chunk, Context, Mode, Record, Sync, WriteResult
 from headgate.flow import records as flow_records
+from headgate.web.api import records as records_api
 from tests.web.callers import Client, Served, problem, serving
 from tests.worlds import ScriptedSource, World
 
@@ -100,6 +101,26 @@ def test_pages_go_on_where_they_ended_and_cursors_are_opaque(tmp_path: Path) -> 
         for wrong in ("", "x", "e30", "é", "WyJhXHUwMDAwIixudWxsXQ", "WzEsMl0"):
             told = problem(await admin.get(PATH, params={"after": wrong}), 422, "invalid_input")
             assert told["field"] == "after"
+
+    serving(tmp_path, main, *syncs())
+
+
+def test_pages_of_large_records_are_short_and_leave_none_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records_api, "PAGE_BYTES_MAX", 500)
+
+    async def main(world: World, served: Served) -> None:
+        await imported(world, served)
+        admin = await served.admin()
+        pages: list[list[str]] = []
+        after: dict[str, str] = {}
+        while not pages or after["after"] is not None:
+            page = (await admin.get(PATH, params={"limit": 200, **after})).json()
+            pages.append([each["key"] for each in page["data"]])
+            after = {"after": page["next_cursor"]}
+        assert [key for page in pages for key in page] == [*KEYS, *KEYS]
+        assert len(pages) > 1 and all(1 <= len(page) < len(KEYS) for page in pages)
 
     serving(tmp_path, main, *syncs())
 

@@ -1,10 +1,12 @@
 """The API and the pages behind API Gateway."""
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mangum import Mangum
 
+from headgate.aws.answer_limit import AnswerLimit
 from headgate.aws.container import Container
 from headgate.backends import load_settings
 from headgate.web import server
@@ -19,6 +21,8 @@ _TEXTS = (
     "image/svg+xml",
 )
 _STREAM = "text/event-stream"
+#: A longer text is sent in base64 too: as a text, some characters take six times their size.
+_TEXT_LENGTH_MAX = 900_000
 
 
 def make_site(container: Container) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
@@ -26,10 +30,10 @@ def make_site(container: Container) -> Callable[[Mapping[str, Any], Any], dict[s
     settings = load_settings()
     site = server.build(container.app, keys=settings.key_ring(), public_url=settings.site_url)
     # The container has opened the application already, and nothing else begins with the site.
-    answer = Mangum(site, lifespan="off", text_mime_types=list(_TEXTS))
+    answer = Mangum(AnswerLimit(site), lifespan="off", text_mime_types=list(_TEXTS))
 
     def serve(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        return answer(_without_stream(event), context)
+        return _encode_long(answer(_without_stream(event), context))
 
     return serve
 
@@ -40,3 +44,11 @@ def _without_stream(event: Mapping[str, Any]) -> dict[str, Any]:
     if _STREAM in headers.get("accept", ""):
         headers["accept"] = "application/json"
     return {**event, "headers": headers}
+
+
+def _encode_long(answer: dict[str, Any]) -> dict[str, Any]:
+    """The same answer; a long text in base64, whose size does not depend on its characters."""
+    if answer["isBase64Encoded"] or len(answer["body"]) <= _TEXT_LENGTH_MAX:
+        return answer
+    body = b64encode(answer["body"].encode()).decode()
+    return {**answer, "body": body, "isBase64Encoded": True}

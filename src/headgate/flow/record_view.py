@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headgate.base.encoding import JsonObject
+from headgate.base.encoding import JsonObject, to_json
 from headgate.base.errors import InvalidInput
 from headgate.flow.registry import Sync, title_of
 from headgate.model.record import RecordRow
@@ -69,6 +69,18 @@ def note_of(sync: Sync) -> str | None:
             "and the API of that system show. Here is only what the source keeps for itself."
         )
     return None
+
+
+def shorten(page: RecordPage, bytes_max: int) -> RecordPage:
+    """The page with as many of its records as fit into so many bytes of JSON, but at least one."""
+    left = bytes_max
+    for number, each in enumerate(page.data):
+        left -= len(to_json(each).encode())
+        if left < 0 and number > 0:
+            last = page.data[number - 1]
+            cursor = cursor_of(RecordPosition(last.connection_id, last.key))
+            return msgspec.structs.replace(page, data=page.data[:number], next_cursor=cursor)
+    return page
 
 
 def cursor_of(position: RecordPosition) -> str:

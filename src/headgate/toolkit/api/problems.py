@@ -117,6 +117,12 @@ _KINDS = (
     Kind("payload_too_large", 413, "The body is too large", "Send a smaller body."),
     Kind("unsupported_media_type", 415, "The body is not JSON", "Send it as `application/json`."),
     Kind("invalid_input", 422, "A field is not valid", "Correct the field named in `field`."),
+    Kind(
+        "answer_too_large",
+        422,
+        "The answer is larger than can be sent",
+        "Ask for less at once, such as by `limit`; `headgate records export` writes everything.",
+    ),
     Kind("unknown_sync", 422, "There is no such sync", "Use a sync that the app declares."),
     Kind(
         "idempotency_key_reused",

@@ -9,7 +9,7 @@ from fastapi import Depends, Path, Query, Request
 from starlette.responses import Response
 
 from headgate.flow.record_export import ExportFormat, export
-from headgate.flow.record_view import RecordPage, RecordView
+from headgate.flow.record_view import RecordPage, RecordView, shorten
 from headgate.ports.store import RecordFilter
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.documents import Name, Time
@@ -21,6 +21,8 @@ from headgate.toolkit.api.text_stream import TextStreamResponse
 
 #: Longer than any key that Postgres can have in its index, and than a cursor made of one.
 TEXT_LENGTH_MAX = 8_000
+#: The most bytes of records in a page: behind AWS Lambda, an answer may have about 4.7 million.
+PAGE_BYTES_MAX = 4_000_000
 SyncName = Annotated[Name, Path(alias="name", description="The sync.")]
 RecordKey = Annotated[
     str, Path(min_length=1, max_length=TEXT_LENGTH_MAX, description="The record's key.")
@@ -77,7 +79,7 @@ def _streams() -> dict[str, Any]:
     operation_id="list_records",
     summary="List what a sync has imported, or export it",
     response_model=RecordPageModel,
-    responses={200: _streams(), **get_problems("not_found")},
+    responses={200: _streams(), **get_problems("not_found", "answer_too_large")},
 )
 async def list_records(
     request: Request,
@@ -91,6 +93,8 @@ async def list_records(
 ) -> Response:
     """A user's key lists that user's records, an admin's key those of all users.
 
+    A page has about 4 MB at most: where records are large it ends sooner, with a `next_cursor`.
+
     With `Accept: application/jsonl` or `Accept: text/csv` the response has all records that match,
     whatever `limit` and `after` are. It is sent while it is read; a response that ends early is
     incomplete.
@@ -103,7 +107,7 @@ async def list_records(
             pieces = export(app.records, which, form)
             return TextStreamResponse(pieces, media_type=media_type)
     page = await app.records.page(which, after=after, limit=limit)
-    return responses.json_response(page, headers=VARY)
+    return responses.json_response(shorten(page, PAGE_BYTES_MAX), headers=VARY)
 
 
 # `path`: a key may hold a slash.
