@@ -12,7 +12,8 @@ from headgate.model.job import JobEvent
 from headgate.model.states import JobState
 from headgate.ports.store import LastEvent
 from headgate.store.dynamodb import keys
-from headgate.store.dynamodb.attributes import Item
+from headgate.store.dynamodb.at_once import gather
+from headgate.store.dynamodb.attributes import Item, key_of, size_of
 from headgate.store.dynamodb.definition import BY_AGE, index_keys
 from headgate.store.dynamodb.errors import ConditionFailed
 from headgate.store.dynamodb.merge import query_shards
@@ -33,13 +34,15 @@ def append(
     """The writes that append events to a job that has had `count` of them."""
     puts: list[Put] = []
     texts: list[str] = []
+    size = 0
     for number, (kind, data) in enumerate(new, count + 1):
         texts.append(to_json([kind, data]))
-        if number == count + len(new) or sum(map(len, texts)) > ITEM_BYTES_AIM:
+        size += size_of(texts[-1])
+        if number == count + len(new) or size > ITEM_BYTES_AIM:
             pk, sk = keys.event(job_id, number)
             item = {"pk": pk, "sk": sk, "at": keys.time_text(at), "told": texts}
             puts.append(Put(item=item))
-            texts = []
+            texts, size = [], 0
     return puts
 
 
@@ -62,6 +65,18 @@ def _events_of(item: Item, job_id: str) -> list[JobEvent]:
         kind, data = entry  # type: ignore[misc]
         events.append(JobEvent(id=number, job_id=job_id, at=at, kind=kind, data=data))  # type: ignore[has-type]
     return events
+
+
+def _older(items: Sequence[Item], before: str, limit: int) -> list[Item]:
+    """The first of a job's event items that are old: of at most `limit` events, or one item."""
+    old: list[Item] = []
+    gone = 0
+    for item in items:
+        gone += len(item["told"])
+        if item["at"] >= before or (old and gone > limit):
+            break
+        old.append(item)
+    return old
 
 
 class DynamoEvents:
@@ -90,31 +105,30 @@ class DynamoEvents:
         """Delete old events, at most `limit` of the oldest; returns how many."""
         before = keys.time_text(self.table.now() - older_than)
         shards = [KeyRange(pk=each, last=before, index=BY_AGE) for each in keys.shards("events")]
-        gone = 0
-        for entry in await query_shards(self.table, BY_AGE, shards, limit=limit):
-            if gone >= limit:
-                break
-            gone += await self._prune_job(entry, before, limit - gone)
-        return gone
+        left = limit
 
-    async def _prune_job(self, entry: Item, before: str, limit: int) -> int:
-        """Delete those of a job's oldest events that were told before then."""
-        key = entry["pk"], entry["sk"]
-        job = await self.table.get(key)
-        which = KeyRange(pk=entry["pk"], first=keys.event_sk(1), last=keys.event_sk(10**12 - 1))
-        # Those of one change go together, so a few more may be looked at than are deleted.
-        items = await self.table.query_all(which, limit=limit + 1)
-        old: list[Item] = []
-        gone = 0
-        for item in items:
-            if item["at"] >= before or gone + len(item["told"]) > max(limit, len(item["told"])):
-                break
-            old.append(item)
-            gone += len(item["told"])
-        await self.table.write_batch(deletes=[(item["pk"], item["sk"]) for item in old])
-        if job is not None:
-            await self._move_age(job, items[len(old) :])
-        return gone
+        async def prune(entry: Item) -> int:
+            """Delete those of a job's oldest events that were told before then."""
+            nonlocal left
+            if left <= 0:
+                return 0
+            job = await self.table.get((entry["pk"], entry["sk"]))
+            which = KeyRange(pk=entry["pk"], first=keys.event_sk(1), last=keys.event_sk(10**12 - 1))
+            # Those of one change go together, so a few more may be looked at than are deleted.
+            items = await self.table.query_all(which, limit=left + 1)
+            if left <= 0:
+                return 0
+            old = _older(items, before, left)
+            gone = sum(len(item["told"]) for item in old)
+            # Nothing is awaited since the look at `left`: jobs at the same time share the limit.
+            left -= gone
+            await self.table.write_batch(deletes=[key_of(item) for item in old])
+            if job is not None:
+                await self._move_age(job, items[len(old) :])
+            return gone
+
+        found = await query_shards(self.table, BY_AGE, shards, limit=limit)
+        return sum(await gather(prune(entry) for entry in found))
 
     async def _move_age(self, job: Item, left: Sequence[Item]) -> None:
         """Write of which time a job's oldest event is now."""
