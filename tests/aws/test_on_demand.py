@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from headgate import App, Chunk, Context, JobState, Record, Sync
+from headgate.base.errors import StoreUnavailable
 from headgate.flow.claims import LEASE
 from headgate.loops.on_demand import RESERVE_S
 from headgate.model.job import Job, Lane
 from headgate.policy.hints import RECEIVED_WITHIN
+from headgate.store.dynamodb.definition import BY_AGE
 from tests.aws_calls import Functions, Killed, LateClock, StaleClient, backend_on, client_of
 from tests.aws_stack import Stack
 from tests.dynamo_faults import Fault, first
@@ -146,6 +148,7 @@ def test_a_lost_message_is_sent_again_and_a_stale_index_does_no_harm(place: Plac
     place.later(RECEIVED_WITHIN)
     [message] = place.functions.receive(COLD)
     # The index still names the job when it is done: another message claims nothing.
+    place.clock.ahead += RECEIVED_WITHIN
     with place.client.stale():
         assert place.functions.sweep() == 1
         place.functions.deliver(COLD, [message])
@@ -154,6 +157,36 @@ def test_a_lost_message_is_sent_again_and_a_stale_index_does_no_harm(place: Plac
         assert place.functions.deliver(COLD, [late]) == []
     assert place.job(job.id).state is JobState.SUCCESS
     assert place.reads == [0, 1, 2]
+
+
+@pytest.mark.fault(14)
+def test_a_lost_message_is_sent_again_although_nothing_can_be_pruned(place: Place) -> None:
+    job = place.submit("announced")
+    place.functions.receive(COLD)
+    place.clock.ahead += RECEIVED_WITHIN
+    # A new process prunes at once, and here the index of old events does not answer.
+    place.functions.close()
+    place.functions.start_cold()
+    place.client.choose = lambda _, request: (
+        Fault.UNREACHABLE if request.get("IndexName") == BY_AGE else None
+    )
+    with pytest.raises(StoreUnavailable):
+        place.functions.sweep()
+    assert place.client.met[Fault.UNREACHABLE] > 0
+    assert place.functions.deliver(COLD, place.functions.receive(COLD)) == []
+    assert place.job(job.id).state is JobState.SUCCESS
+
+
+def test_a_backlog_gets_few_messages(place: Place) -> None:
+    place.submit("behind")
+    [message] = place.functions.receive(COLD)
+    # In an hour of sweeps: after 5, 10, 20 and 40 minutes.
+    sent = 0
+    for _ in range(60):
+        place.clock.ahead += timedelta(minutes=1)
+        sent += place.functions.sweep()
+    assert sent == 4
+    assert place.functions.deliver(COLD, [message]) == []
 
 
 def test_a_job_that_waits_for_long_has_a_message_when_it_is_due(place: Place) -> None:

@@ -265,11 +265,15 @@ async def test_a_cursor_that_no_item_holds_is_refused(dynamo_store: DynamoStore)
     assert await everything(dynamo_store) == before
 
 
-async def test_a_hundred_events_of_a_chunk_fit_into_its_transaction(
-    dynamo_store: DynamoStore,
+# Of the second, all characters together are fewer than an item has bytes, and their bytes are more.
+@pytest.mark.parametrize(
+    ("count", "text"), [(100, "x" * 8000), (60, "量" * 2600)], ids=["ASCII", "three bytes each"]
+)
+async def test_the_events_of_a_chunk_fit_into_its_transaction(
+    dynamo_store: DynamoStore, count: int, text: str
 ) -> None:
     job = await run_one(dynamo_store)
-    told = [ChunkEvent("page", {"n": n, "text": "x" * 8000}) for n in range(100)]
+    told = [ChunkEvent("page", {"n": n, "text": text}) for n in range(count)]
 
     after_chunk = await dynamo_store.settle(
         change.advance(job, tally(), {}), ChunkWork(events=told)
@@ -277,14 +281,34 @@ async def test_a_hundred_events_of_a_chunk_fit_into_its_transaction(
 
     assert after_chunk is not None
     events = await dynamo_store.events(job.id, after=0, limit=1000)
-    assert [event.id for event in events] == list(range(1, 103))
-    assert [event.data["n"] for event in events[1:-1]] == list(range(100))
+    assert [event.id for event in events] == list(range(1, count + 3))
+    assert [event.data["n"] for event in events[1:-1]] == list(range(count))
     page = await dynamo_store.events(job.id, after=37, limit=5)
     assert [event.id for event in page] == [38, 39, 40, 41, 42]
 
 
 async def _all(store: DynamoStore, job: Job) -> list[Record]:
     return list(await store.records(job.sync, job.connection_id, limit=10_000))
+
+
+async def test_old_events_of_many_jobs_are_pruned_at_the_same_time_and_no_more_than_asked(
+    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    # Given twenty jobs of two old events each
+    jobs = [await run_one(dynamo_store) for _ in range(20)]
+    for job in jobs:
+        await settled(dynamo_store, change.advance(job, tally(), {}))
+    clock.advance(3600)
+    client.requests.clear()
+
+    assert await dynamo_store.prune_events(older_than=MINUTE, limit=15) == 15
+
+    # All that are under way are asked for before the first of them is done.
+    operations = [operation for operation, request in client.requests if "IndexName" not in request]
+    assert operations[:10] == ["get_item"] * 10
+    left = [await dynamo_store.events(job.id, after=0, limit=10) for job in jobs]
+    assert sum(map(len, left)) == 25
+    assert await dynamo_store.prune_events(older_than=MINUTE, limit=100) == 25
 
 
 # ---- what happens between the look at a row and the write --------------------------------------
@@ -528,10 +552,10 @@ async def test_due_jobs_are_listed_for_hints_without_being_claimed(
     first_job = await submit_one(dynamo_store)
     await submit_one(dynamo_store, lane=Lane.HOT)
 
-    assert list(await dynamo_store.list_due(Lane.COLD, limit=10)) == [first_job]
+    assert (await dynamo_store.list_due(Lane.COLD, limit=10)).jobs == [first_job]
     clock.advance(60)
-    assert list(await dynamo_store.list_due(Lane.COLD, limit=10)) == [first_job, later]
-    assert list(await dynamo_store.list_due(Lane.COLD, limit=1)) == [first_job]
+    assert (await dynamo_store.list_due(Lane.COLD, limit=10)).jobs == [first_job, later]
+    assert (await dynamo_store.list_due(Lane.COLD, limit=1)).jobs == [first_job]
 
 
 # ---- throttling --------------------------------------------------------------------------------

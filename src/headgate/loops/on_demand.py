@@ -8,7 +8,7 @@ is.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
@@ -35,6 +35,9 @@ PRESENCE = timedelta(minutes=5)
 #: Due jobs that one sweep looks at, of each lane: those that have waited longest. Their messages
 #: are sent in seconds, and their rows are as many read units.
 RESEND_MAX = 5000
+#: The first sweep of a process looks back so far, for the sweep of the process before it: sweeps
+#: are a minute apart, more or less. A job may get a second message by that, and none is missed.
+LOOK_BACK = timedelta(seconds=90)
 
 _log = get_logger(__name__)
 
@@ -58,6 +61,8 @@ class OnDemandWorker:
             rt.store, rt.clock, lease=self._lease, measurements=rt.measurements
         )
         self._leased = leased_work(rt, self._jobs)
+        #: The store's time at the last look for forgotten jobs.
+        self._looked_at: dict[Lane, datetime] = {}
         self._sweeper = Sweeper(
             rt,
             self._leased,
@@ -111,26 +116,33 @@ class OnDemandWorker:
         return after
 
     async def sweep(self, *, seconds: float) -> int:
-        """Rescue, thaw and prune, and announce jobs without a hint; returns how many those are."""
+        """Announce jobs without a hint, rescue, thaw and prune; returns how many were announced.
+
+        What is rescued or thawed has its hint at once. Jobs without one come first: pruning takes
+        the longest, and if it fails or the time runs out, nobody else announces them.
+        """
         rt = self._rt
         abilities = Abilities(
             lanes=tuple(self._settings.lanes),
             syncs=tuple(rt.registry.names),
             collections=tuple(rt.registry.collections),
         )
-        await rt.store.refresh_worker("on-demand", abilities, term=PRESENCE)
         ends_s = rt.clock.monotonic() + max(0.0, seconds - RESERVE_S)
+        await rt.store.refresh_worker("on-demand", abilities, term=PRESENCE)
+        announced = sum([await self._announce_forgotten(lane) for lane in self._settings.lanes])
         for _ in range(ROUNDS_MAX):
             rest_s = await self._sweeper.run_once()
             if rest_s > SWEEP_S_MIN or rt.clock.monotonic() >= ends_s:
                 break
-        return sum([await self._announce_forgotten(lane) for lane in self._settings.lanes])
+        return announced
 
     async def _announce_forgotten(self, lane: Lane) -> int:
         """Announce due jobs whose hint was lost, or was too far off to be sent at the time."""
-        due, now = await self._hinted.list_due(lane, limit=RESEND_MAX), self._rt.clock.now()
-        forgotten = [job for job in due if needs_hint(job, now)]
+        due, now = await self._hinted.list_due(lane, limit=RESEND_MAX)
+        since = self._looked_at.get(lane, now - LOOK_BACK)
+        forgotten = [job for job in due if needs_hint(job, since=since, now=now)]
         if forgotten:
             await self._rt.signal.announce(lane_topic(lane), job_hints(forgotten))
             _log.info(LogEvent.HINTS_SENT_AGAIN, lane=lane.value, count=len(forgotten))
+        self._looked_at[lane] = now
         return len(forgotten)

@@ -6,18 +6,27 @@ from headgate.model.job import Job
 
 #: The longest wait for which a message is sent ahead, and held back by the queue.
 AHEAD_MAX = timedelta(minutes=15)
-#: A message that was sent is expected to be received within this time; after each such time the
-#: job gets another one.
+#: A message that was sent is expected to be received within this time. If the job is still due
+#: then, it gets another one, and more at twice the time, four times, and so on,
 RECEIVED_WITHIN = timedelta(minutes=5)
-#: Sweeps are a minute apart, more or less. Each job is looked at within this time of its due time.
-LOOKED_AT_WITHIN = timedelta(seconds=90)
+#: until they are this far apart: in a long queue, most messages have a twin that still waits.
+AGAIN_WITHIN_MAX = 32 * RECEIVED_WITHIN
 
 
-def needs_hint(job: Job, now: datetime) -> bool:
-    """Whether a due job needs a message: it got none when it was set to wait, or it was lost."""
+def needs_hint(job: Job, *, since: datetime, now: datetime) -> bool:
+    """Whether a job that is due now became due for a message after `since`, the last look.
+
+    It becomes so when its wait ends, if that was too long for a message to be sent ahead, and
+    later at growing intervals, because a message may have been lost. So of looks that follow each
+    other, however far apart, one finds it.
+    """
     assert job.wake_at is not None, "a due job has a time at which it is due"
     late = now - job.wake_at
-    if late % RECEIVED_WITHIN > LOOKED_AT_WITHIN:
-        return False
+    interval = RECEIVED_WITHIN
+    while 2 * interval <= late and interval < AGAIN_WITHIN_MAX:
+        interval *= 2
+    last = late - late % interval
     sent_ahead = job.wake_at - job.updated_at <= AHEAD_MAX
-    return not sent_ahead or late >= RECEIVED_WITHIN
+    if sent_ahead and last < RECEIVED_WITHIN:
+        return False
+    return job.wake_at + last > since

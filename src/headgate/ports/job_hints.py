@@ -1,10 +1,17 @@
 """Claims by a hint: a message names a job and a step, and the row says whether it is due."""
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import NamedTuple, Protocol
 
 from headgate.model.job import Job, Lane
+
+
+class DueJobs(NamedTuple):
+    """Jobs that are due, the longest waiting first, and the time of the store that says so."""
+
+    jobs: Sequence[Job]
+    now: datetime
 
 
 class HintedClaims(Protocol):
@@ -19,7 +26,7 @@ class HintedClaims(Protocol):
         """
         ...
 
-    async def list_due(self, lane: Lane, *, limit: int) -> Sequence[Job]:
+    async def list_due(self, lane: Lane, *, limit: int) -> DueJobs:
         """Due jobs of the lane and of this application's syncs, the longest waiting first.
 
         They are not claimed. A job that became due a moment ago may be missing.

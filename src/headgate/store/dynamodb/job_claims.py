@@ -10,6 +10,7 @@ from datetime import timedelta
 from headgate.base.errors import StoreError
 from headgate.model.job import Job, Lane, Reason
 from headgate.model.states import JobState
+from headgate.ports.job_hints import DueJobs
 from headgate.ports.store import JobClaimResult
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.at_once import AT_ONCE_MAX, gather
@@ -84,15 +85,16 @@ class JobClaims(JobLeases):
             return JobClaimResult(claimed, None)
         return JobClaimResult(claimed, CROWDED_S if missed else next_due_s)
 
-    async def list_due(self, lane: Lane, *, limit: int) -> Sequence[Job]:
+    async def list_due(self, lane: Lane, *, limit: int) -> DueJobs:
         """Due jobs of the lane and of this application's syncs, the longest waiting first."""
         now = self.table.now()
         rows = await self.read_rows((await self._find_due(lane, limit=limit))[0])
-        return [
+        due = [
             job
             for job in rows
             if job.state is JobState.PENDING and job.wake_at is not None and job.wake_at <= now
         ]
+        return DueJobs(due, now)
 
     async def _find_due(self, lane: Lane, *, limit: int) -> tuple[list[Item], float | None]:
         """The entries of due jobs, at most so many, and seconds until the next is due."""
