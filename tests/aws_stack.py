@@ -11,6 +11,8 @@ from tests.processes import ROOT
 
 TEMPLATE = ROOT / "deploy" / "aws" / "template.yaml"
 _KEY = "headgate.zip"
+#: For a stack whose functions nobody starts.
+_NO_SECRET = "arn:aws:secretsmanager:eu-central-1:000000000000:secret:none"
 _LOOK_S, _LOOKS_MAX = 0.1, 600
 
 
@@ -75,7 +77,7 @@ def create_stack(address: str, name: str, code: Path, **parameters: str) -> Stac
     )
     storage.put_object(Bucket=bucket, Key=_KEY, Body=code.read_bytes())
     formation = client("cloudformation", address)
-    given = {"CodeBucket": bucket, "CodeKey": _KEY, **parameters}
+    given = {"CodeBucket": bucket, "CodeKey": _KEY, "KeysSecretArn": _NO_SECRET, **parameters}
     formation.create_stack(
         StackName=name,
         TemplateBody=TEMPLATE.read_text(encoding="utf-8"),

@@ -158,6 +158,66 @@ def test_there_is_an_alarm_for_age_dead_messages_throttling_and_breakers(
         )
 
 
+def test_the_first_breaker_that_opens_is_told(template: dict[str, Any]) -> None:
+    alarm = properties(template, "BreakerAlarm")
+    assert (alarm["Statistic"], alarm["Threshold"]) == ("Sum", 0)
+    assert alarm["ComparisonOperator"] == "GreaterThanThreshold"
+
+
+def test_both_lanes_together_leave_room_for_the_others(template: dict[str, Any]) -> None:
+    parameters = template["Parameters"]
+    most = [parameters[f"{lane}Concurrency"] for lane in LANES]
+    assert sum(each["Default"] for each in most) <= 25
+    # An account may begin with 10 functions at once.
+    assert sum(each["MinValue"] for each in most) <= 6
+    for lane in LANES:
+        scaling = properties(template, f"{lane}Source")["ScalingConfig"]
+        assert scaling == {"MaximumConcurrency": {"Ref": f"{lane}Concurrency"}}
+
+
+def holds(function: Any, given: dict[str, str]) -> Any:
+    """The value of a function of a rule, with these parameters."""
+    if isinstance(function, str):
+        return function
+    [(name, value)] = function.items()
+    match name:
+        case "Ref":
+            return given.get(value, "")
+        case "Fn::Equals":
+            return holds(value[0], given) == holds(value[1], given)
+        case "Fn::Not":
+            return not holds(value[0], given)
+        case "Fn::Or":
+            return any(holds(each, given) for each in value)
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ({"KeysSecretArn": "s"}, None),
+        ({"KeysSecretArn": "s", "KeysKmsKeyArn": "k"}, None),
+        ({"KeysCiphertext": "c", "KeysKmsKeyArn": "k"}, None),
+        ({}, "Name the secret"),
+        ({"KeysKmsKeyArn": "k"}, "Name the secret"),
+        ({"KeysCiphertext": "c"}, "KeysCiphertext needs KeysKmsKeyArn"),
+        ({"KeysSecretArn": "s", "KeysCiphertext": "c", "KeysKmsKeyArn": "k"}, "not both"),
+    ],
+)
+def test_a_stack_without_its_encryption_keys_is_refused(
+    template: dict[str, Any], given: dict[str, str], refused: str | None
+) -> None:
+    told = [
+        each["AssertDescription"]
+        for rule in template["Rules"].values()
+        if "RuleCondition" not in rule or holds(rule["RuleCondition"], given)
+        for each in rule["Assertions"]
+        if not holds(each["Assert"], given)
+    ]
+    assert (refused is None) == (not told)
+    assert refused is None or refused in "".join(told)
+
+
 def test_no_level_of_logs_hides_what_alarms_count(template: dict[str, Any]) -> None:
     # A chunk that failed is a warning.
     levels = template["Parameters"]["LogLevel"]["AllowedValues"]
