@@ -103,7 +103,9 @@ def _add_secret_settings() -> None:
     if name is None:
         return
     try:
-        found = msgspec.json.decode(read_secret(name).reveal(), type=dict[str, str])
+        found = msgspec.json.decode(
+            read_secret(name, field=SETTINGS_SECRET).reveal(), type=dict[str, str]
+        )
     except msgspec.MsgspecError:
         raise InvalidInput(SETTINGS_SECRET, "is not a JSON object of texts") from None
     for variable, value in found.items():

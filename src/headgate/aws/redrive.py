@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from aiobotocore.session import get_session
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.model.job import Lane
@@ -46,6 +46,8 @@ async def redrive(queues: Mapping[Lane, str], *, dry_run: bool = False) -> list[
                 for lane, url in queues.items()
                 if (each := await _redrive_lane(client, lane, url, dry_run=dry_run)) is not None
             ]
+    except NoRegionError:
+        raise RedriveFailed("no region is set: set AWS_DEFAULT_REGION") from None
     except (BotoCoreError, ClientError) as error:
         raise RedriveFailed(f"SQS refused: {error}") from error
 

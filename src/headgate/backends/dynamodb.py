@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from botocore.exceptions import NoRegionError
+
 from headgate.base.clock import Clock
-from headgate.base.errors import StoreFault
+from headgate.base.errors import InvalidInput, StoreFault
 from headgate.base.ids import system_random
 from headgate.model.job import Lane
 from headgate.ports.job_hints import HintedClaims
@@ -127,7 +129,7 @@ class DynamoBackend:
         if self._queues:
             from headgate.signals.sqs import SqsSignal
 
-            return SqsSignal(self._queues, self._clock)
+            return SqsSignal(self._queues, self._clock, region=self.table.client.address.region)
         from headgate.signals.local import LocalSignal
 
         return LocalSignal()
@@ -141,8 +143,14 @@ class DynamoBackend:
         return None
 
     async def open(self) -> None:
-        """Make the client."""
-        await self.table.open()
+        """Make the client; raises InvalidInput if nothing says in which region the table is."""
+        try:
+            await self.table.open()
+        except NoRegionError:
+            raise InvalidInput(
+                "database",
+                "no region is set: set AWS_DEFAULT_REGION, or end the address with ?region=…",
+            ) from None
 
     async def prepare(self, tables: Mapping[str, str]) -> None:
         """Raise SchemaBehind if there is no such table."""
@@ -158,7 +166,7 @@ class DynamoBackend:
 
         Whoever waits for the database asks before it is opened.
         """
-        await self.table.open()
+        await self.open()
         await self.table.get(_ANY_KEY)
 
     async def close(self) -> None:

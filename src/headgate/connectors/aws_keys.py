@@ -1,4 +1,4 @@
-"""The encryption keys from AWS: a secret of Secrets Manager, or a ciphertext that KMS decrypts.
+"""Encryption keys and settings from AWS: a secret, or a ciphertext that KMS decrypts.
 
 Each is fetched once by a process and never written anywhere. The requests block: they are made
 while the application is put together, before anything else runs.
@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from botocore.session import get_session
 
 from headgate.base.errors import InvalidInput
@@ -23,15 +23,18 @@ _CONFIG = Config(
 
 
 @cache
-def read_secret(name: str) -> Secret:
-    """Return the text of the secret with this name or ARN; InvalidInput if it cannot be read."""
-    client: Any = get_session().create_client("secretsmanager", config=_CONFIG)
+def read_secret(name: str, *, field: str = "keys_secret") -> Secret:
+    """Return the text of the secret with this name or ARN.
+
+    InvalidInput if it cannot be read, for the setting `field` that names it.
+    """
     try:
+        client: Any = get_session().create_client("secretsmanager", config=_CONFIG)
         text = client.get_secret_value(SecretId=name).get("SecretString")
     except (BotoCoreError, ClientError) as error:
-        raise InvalidInput("keys_secret", f"cannot be read: {_code(error)}") from None
+        raise InvalidInput(field, f"cannot be read: {_code(error)}") from None
     if not text:
-        raise InvalidInput("keys_secret", "has no text; store the keys as a text, not as bytes")
+        raise InvalidInput(field, "has no text; store it as a text, not as bytes")
     return Secret(text)
 
 
@@ -42,8 +45,8 @@ def decrypt(ciphertext: str) -> Secret:
         blob = b64decode(ciphertext, validate=True)
     except ValueError:
         raise InvalidInput("keys_kms", "is not base64") from None
-    client: Any = get_session().create_client("kms", config=_CONFIG)
     try:
+        client: Any = get_session().create_client("kms", config=_CONFIG)
         plain: bytes = client.decrypt(CiphertextBlob=blob)["Plaintext"]
         return Secret(plain.decode())
     except (BotoCoreError, ClientError) as error:
@@ -56,4 +59,6 @@ def _code(error: Exception) -> str:
     """What is wrong, without what was sent or answered."""
     if isinstance(error, ClientError):
         return str(error.response.get("Error", {}).get("Code", "unknown"))
+    if isinstance(error, NoRegionError):
+        return "no region is set; set AWS_DEFAULT_REGION"
     return type(error).__name__

@@ -65,11 +65,17 @@ def group_of(user_id: str) -> str:
 class SqsSignal(LocalSignal):
     """Sends a message for each job that is announced, and nudges this process's listeners."""
 
-    def __init__(self, queues: Mapping[Lane, str], clock: Clock) -> None:
-        """Send to `queues`, the URL of each lane's; region and endpoint are the environment's."""
+    def __init__(
+        self, queues: Mapping[Lane, str], clock: Clock, *, region: str | None = None
+    ) -> None:
+        """Send to `queues`, the URL of each lane's.
+
+        The endpoint is the environment's, and so is the region unless it is given.
+        """
         super().__init__()
         self._queues = {lane_topic(lane): url for lane, url in queues.items()}
         self._clock = clock
+        self._region = region
         self._closing = AsyncExitStack()
         self._client: SQSClient | None = None
 
@@ -83,7 +89,7 @@ class SqsSignal(LocalSignal):
                 # A function may find its connections closed after it was frozen.
                 retries={"mode": "standard", "total_max_attempts": _TRIES_MAX},
             )
-            made = get_session().create_client("sqs", config=config)
+            made = get_session().create_client("sqs", region_name=self._region, config=config)
             self._client = await self._closing.enter_async_context(made)
 
     async def stop(self) -> None:

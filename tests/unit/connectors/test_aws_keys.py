@@ -9,6 +9,7 @@ import pytest
 from botocore.session import get_session
 
 from headgate import settings
+from headgate.aws.container import SETTINGS_SECRET, app_from_environment
 from headgate.base.errors import InvalidInput
 from headgate.connectors import aws_keys
 from headgate.connectors.keys import DEMO_KEY
@@ -66,6 +67,22 @@ def test_what_cannot_be_fetched_is_named_without_its_value(
     with pytest.raises(InvalidInput, match=told) as raised:
         settings.load().key_ring()
     assert value not in str(raised.value)
+
+
+def test_the_setting_is_named_whose_secret_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SETTINGS_SECRET, "not/there")
+    with pytest.raises(InvalidInput, match=f"^{SETTINGS_SECRET}: cannot be read"):
+        app_from_environment()
+
+
+@pytest.mark.parametrize("name", ["KEYS_SECRET", "KEYS_KMS"])
+def test_a_region_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv(f"HEADGATE_{name}", "c2VjcmV0")
+    with pytest.raises(InvalidInput, match="no region is set; set AWS_DEFAULT_REGION"):
+        settings.load().key_ring()
 
 
 def test_keys_come_from_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
