@@ -156,6 +156,58 @@ async def test_what_another_has_written_meanwhile_counts(
     assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
+async def test_a_ledger_is_read_after_the_rest_so_that_what_is_written_meanwhile_costs_no_write(
+    limiter: DynamoLimiter,
+    dynamo_table: DynamoTable,
+    client: FaultyClient,
+    clock: ManualClock,
+    opened: Opened,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given another process that has written the ledger, and writes it again during each rest
+    other = await elsewhere(dynamo_table, clock, opened)
+    await granted(limiter, BUDGET)
+    await granted(other, BUDGET)
+
+    async def write_meanwhile(_: float) -> None:
+        await granted(other, BUDGET)
+
+    monkeypatch.setattr(client, "sleep", write_meanwhile)
+    client.sent.clear()
+
+    await granted(limiter, BUDGET)
+
+    # Then one write is refused, and the one after the rest is not
+    assert dict(client.sent) == {"put_item": 2, "batch_get_item": 1}
+    assert await used(limiter, BUDGET) == 4
+
+
+async def test_a_ledger_of_several_processes_is_read_before_it_is_written(
+    limiter: DynamoLimiter,
+    dynamo_table: DynamoTable,
+    client: FaultyClient,
+    clock: ManualClock,
+    opened: Opened,
+) -> None:
+    other = await elsewhere(dynamo_table, clock, opened)
+    await granted(limiter, BUDGET)
+    await granted(other, BUDGET)
+    await granted(limiter, BUDGET)
+
+    # While they take turns, nothing is refused.
+    client.sent.clear()
+    for _ in range(3):
+        await granted(other, BUDGET)
+        await granted(limiter, BUDGET)
+    assert dict(client.sent) == {"put_item": 3, "batch_get_item": 3}
+
+    # When the other asks no more, one read shows it.
+    client.sent.clear()
+    for _ in range(3):
+        await granted(limiter, BUDGET)
+    assert dict(client.sent) == {"put_item": 3, "batch_get_item": 1}
+
+
 async def test_a_ledger_that_others_write_all_the_time_is_out_of_reach_in_the_end(
     limiter: DynamoLimiter,
     dynamo_table: DynamoTable,

@@ -2,8 +2,9 @@
 
 Requests of this process that come together share one write. If another process has written the
 ledger first, the requests are decided again on what it wrote, a bounded number of times. A ledger
-that this process has written before is not read again: if nobody else has written it since, a
-request costs one write.
+that only this process writes is read once, so that a request costs one write. One that others write
+too is read before each write: what is not known any more would only be refused, and a write costs
+five times as much as a read.
 
 If an answer is lost, the requests may be counted although nobody was told that they may be sent,
 and never the other way round.
@@ -31,9 +32,10 @@ from headgate.store.ledgers import LedgerOperation
 #: The most ledgers in one transaction. One that is larger meets more writers of the same ledgers.
 LEDGERS_MAX = 20
 #: How often requests are decided because another process wrote a ledger first,
-ATTEMPTS_MAX = 12
-#: and the rest before that, at random up to these seconds, which double each time up to the last.
-_REST_S, _REST_S_MAX = 0.005, 0.2
+ATTEMPTS_MAX = 24
+#: and the rest before that, at random up to these seconds, which double each time up to the last:
+#: four seconds together, and eight at most. `python -m bench.contention` shows what others do.
+_REST_S, _REST_S_MAX = 0.04, 0.4
 #: The most ledgers that are remembered since our last write.
 REMEMBERED_MAX = 1000
 #: A ledger that nobody has written for this time is deleted: it counts in no window any more.
@@ -67,6 +69,8 @@ class DynamoLedgers:
         #: One for each provider, so that none waits for the ledgers of another.
         self._batches: dict[str, Coalescer[LedgerOperation, Any]] = {}
         self._remembered: OrderedDict[str, _Written] = OrderedDict()
+        #: Those of them that another process has written meanwhile.
+        self._shared: set[str] = set()
 
     async def run(self, operation: LedgerOperation) -> Any:
         """Run the operation in one write with others of the same ledgers that come meanwhile."""
@@ -113,20 +117,23 @@ class DynamoLedgers:
         keys = sorted({key for each in operations for key in each.keys().values()})
         if not keys:
             return [each.run({}, self._now) for each in operations]
-        before: Mapping[str, _Written] = self._recall(keys) or await self._read(keys)
+        before = self._recall(keys) or await self._read(keys)
         for attempt in range(ATTEMPTS_MAX):
+            if attempt > 0:
+                await self._rest(attempt - 1)
+                # After the rest, not before it: what is read is soon behind.
+                before = await self._read(keys)
             now = self._now
             ledgers = {key: written.ledger() for key, written in before.items()}
             outcomes = [each.run(ledgers, now) for each in operations]
             after = {key: before[key].next(ledger, now) for key, ledger in ledgers.items()}
             try:
                 await self._write(before, after)
-            except ConditionFailed as failed:
-                before = await self._newer(before, failed)
+            except ConditionFailed:
+                self._shared.update(keys)
             else:
                 self._remember(after)
                 return outcomes
-            await self._rest(attempt)
         raise StoreUnavailable(f"too many write the ledger {keys[0]!r} at the same time; try again")
 
     async def _rest(self, attempt: int) -> None:
@@ -145,30 +152,22 @@ class DynamoLedgers:
         else:
             await self._table.transact(writes)
 
-    async def _newer(
-        self, before: Mapping[str, _Written], failed: ConditionFailed
-    ) -> Mapping[str, _Written]:
-        """The ledgers after another has written some: those come with the refusal.
-
-        Who had to read them first would always be too late for one who writes again at once.
-        """
-        written = zip(before, failed.failed, failed.found, strict=True)
-        newer = {key: item for key, changed, item in written if changed}
-        if None in newer.values():
-            return await self._read(list(before))
-        return {**before, **{key: _written(item) for key, item in newer.items()}}
-
     async def _read(self, keys: Sequence[str]) -> dict[str, _Written]:
         items = await self._table.get_many([item_keys.ledger(key) for key in keys])
-        return {key: _written(items.get(item_keys.ledger(key))) for key in keys}
+        found = {key: _written(items.get(item_keys.ledger(key))) for key in keys}
+        # As we wrote it: nobody else has written it for a while.
+        self._shared -= {key for key in keys if found[key] == self._remembered.get(key)}
+        return found
 
     def _remember(self, after: Mapping[str, _Written]) -> None:
         self._remembered.update(after)
         while len(self._remembered) > REMEMBERED_MAX:
-            self._remembered.popitem(last=False)
+            self._shared.discard(self._remembered.popitem(last=False)[0])
 
     def _recall(self, keys: Sequence[str]) -> dict[str, _Written] | None:
-        """The ledgers as we last wrote them; None if one is not known. They are forgotten."""
+        """The ledgers as we last wrote them, which are forgotten; None if they must be read."""
+        if not self._shared.isdisjoint(keys):
+            return None
         found = {key: self._remembered.pop(key, None) for key in keys}
         known = {key: written for key, written in found.items() if written is not None}
         return known if len(known) == len(keys) else None
