@@ -1,8 +1,8 @@
 """Signals over Postgres: LISTEN on a separate connection, NOTIFY with a commit or after it.
 
 A NOTIFY inside a transaction makes Postgres take a database-wide lock at its commit. So a process
-lets one commit carry its hint, which saves a round trip, and sends what follows within a short time
-after the commits, many at once: a thousand submits make a few notifies.
+lets a few commits carry their hints, which saves a round trip, and sends what follows soon after
+the commits, many at once: a thousand submits make a few notifies.
 """
 
 import asyncio
@@ -19,11 +19,10 @@ from headgate.base.redact import describe_error
 from headgate.base.service import Service
 from headgate.ports.signal import JobHint, SignalHint
 from headgate.signals.local import LocalSignal
+from headgate.signals.pace import HintPace
 from headgate.signals.session_locks import SessionLocks
 
 CHANNEL = "headgate"
-#: The shortest time between two notifies; hints in between are sent together.
-SEND_EVERY_S = 0.005
 #: How often the connection is checked, because a broken one stays silent.
 KEEPALIVE_S = 300.0
 CONNECT_S_MAX = 10.0
@@ -57,7 +56,7 @@ class PostgresSignal(LocalSignal):
         await self._listener.disconnect()
 
     def hint(self, topic: str) -> SignalHint | None:
-        """The hint for a commit, at most one in `SEND_EVERY_S`."""
+        """The hint for a commit, as often as `HintPace` lets it."""
         return self._listener.hint(topic)
 
     async def announce(
@@ -81,19 +80,19 @@ class _Listener(Service):
         self._origin = origin
         self._local = local
         self._waiting: set[str] = set()
-        #: When the last hint was sent, by a commit or after one.
-        self._sent_s = -SEND_EVERY_S
+        #: Of the hints that are sent by commits and after them.
+        self._pace = HintPace()
         self._connection: asyncpg.Connection[Any] | None = None
         self._locks = SessionLocks(clock)
         #: A connection runs one statement at a time.
         self._one_at_a_time = asyncio.Lock()
 
     def hint(self, topic: str) -> SignalHint | None:
-        """The hint for a commit; None if another was sent a moment ago, or some are waiting."""
+        """The hint for a commit; None if many were sent a moment ago, or some are waiting."""
         now_s = self._clock.monotonic()
-        if self._waiting or now_s < self._sent_s + SEND_EVERY_S:
+        if self._waiting or self._pace.wait_s(now_s) > 0:
             return None
-        self._sent_s = now_s
+        self._pace.count(now_s)
         return SignalHint(CHANNEL, self._payload(topic))
 
     def _payload(self, topic: str) -> str:
@@ -113,10 +112,10 @@ class _Listener(Service):
         if not self._waiting:
             await self._execute("SELECT 1")
             return KEEPALIVE_S
-        # What comes in a moment goes with it; a commit may have carried a hint just now, too.
-        soon_s = self._sent_s + SEND_EVERY_S - self._clock.monotonic()
-        if soon_s > 0:
-            await self._clock.sleep(soon_s)
+        wait_s = self._pace.wait_s(self._clock.monotonic())
+        if wait_s > 0:
+            # What comes meanwhile goes with it.
+            await self._clock.sleep(wait_s)
         topics, self._waiting = sorted(self._waiting), set()
         try:
             await self._notify(topics)
@@ -164,7 +163,7 @@ class _Listener(Service):
     async def _notify(self, topics: list[str]) -> None:
         hints = [self._payload(topic) for topic in topics]
         if hints:
-            self._sent_s = self._clock.monotonic()
+            self._pace.count(self._clock.monotonic())
             await self._execute(
                 "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint", CHANNEL, hints
             )

@@ -19,11 +19,10 @@ from headgate.ports.signal import JobHint
 from headgate.signals.file_locks import FileLocks
 from headgate.signals.hint_socket import HintSocket
 from headgate.signals.local import LocalSignal
+from headgate.signals.pace import HintPace
 from headgate.signals.process_folder import ProcessFolder
 
 LOOK_EVERY_S = 0.25
-#: The shortest time between two sends; hints in between are sent together.
-SEND_EVERY_S = 0.005
 
 _log = get_logger(__name__)
 
@@ -75,13 +74,14 @@ class SqliteSignal(LocalSignal):
 
 
 class _Sender(Service):
-    """Sends a lone hint at once, and gathers those that follow closely."""
+    """Sends a few hints at once, and gathers those that follow closely."""
 
     name = "sqlite-hints"
 
     def __init__(self, socket: HintSocket, clock: Clock) -> None:
         super().__init__(clock)
         self._socket = socket
+        self._pace = HintPace()
         self._waiting: set[str] = set()
 
     def send(self, topic: str) -> None:
@@ -92,14 +92,18 @@ class _Sender(Service):
     def flush(self) -> None:
         """Send what waits."""
         topics, self._waiting = sorted(self._waiting), set()
+        self._pace.count(self._clock.monotonic())
         self._socket.send(topics)
 
     async def run_once(self) -> float | None:
-        """Send what waits, then gather."""
+        """Send what waits."""
         if self._waiting:
+            wait_s = self._pace.wait_s(self._clock.monotonic())
+            if wait_s > 0:
+                # What comes meanwhile goes with it.
+                await self._clock.sleep(wait_s)
             self.flush()
-            await self._clock.sleep(SEND_EVERY_S)
-        return 0.0 if self._waiting else None
+        return None
 
 
 class _Watch(Service):
