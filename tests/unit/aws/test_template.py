@@ -104,7 +104,15 @@ def test_each_function_has_its_handler_and_only_settings_that_exist(
     assert module == handlers.__name__
     assert callable(getattr(handlers, attribute))
     settings = {f"HEADGATE_{each.upper()}" for each in Settings.model_fields}
-    assert set(function["Environment"]["Variables"]) <= {*settings, "HEADGATE_SETTINGS_SECRET"}
+    others = {"HEADGATE_SETTINGS_SECRET", "SECRETS_REVISION"}
+    assert set(function["Environment"]["Variables"]) <= settings | others
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_deployment_can_start_every_function_anew(template: dict[str, Any], name: str) -> None:
+    # A secret that changed is no change of the stack, and a container that runs on has the old one.
+    variables = properties(template, f"{name}Function")["Environment"]["Variables"]
+    assert variables["SECRETS_REVISION"] == {"Ref": "SecretsRevision"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
