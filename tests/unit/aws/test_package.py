@@ -1,5 +1,7 @@
 """The zip of the functions is built from a wheel of Headgate that somebody names, and no other."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,9 @@ from typer.testing import CliRunner
 from headgate.aws import package
 from headgate.cli.main import cli
 from headgate.toolkit.commands import loading
+from tests.processes import ROOT
+
+GUIDE = ROOT / "docs" / "how-to" / "aws.md"
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +50,20 @@ def test_a_wheel_that_is_not_there_is_told(tmp_path: Path) -> None:
 
     assert refused.exit_code == loading.USAGE
     assert "--wheel: there is no file" in refused.stderr
+
+
+def test_the_command_of_the_guide_builds_a_zip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = GUIDE.read_text(encoding="utf-8").replace("\\\n", " ")
+    [line] = re.findall(r"^ *headgate (aws package .*)$", text, re.MULTILINE)
+    [folder] = re.findall(r"^ *pip wheel --no-deps --wheel-dir (\S+) \.$", text, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(package, "_install", lambda command: None)
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "headgate-0.1.0-py3-none-any.whl").touch()
+
+    made = CliRunner().invoke(cli, shlex.split(line))
+
+    assert made.exit_code == 0, made.stderr
+    assert (tmp_path / "headgate.zip").is_file()
