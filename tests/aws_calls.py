@@ -68,6 +68,8 @@ class StaleClient(FaultyClient):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._seen: dict[str, Mapping[str, Any]] | None = None
+        #: How often an index found what it had found before.
+        self.stale_answers = 0
 
     @contextmanager
     def stale(self) -> Iterator[None]:
@@ -86,7 +88,9 @@ class StaleClient(FaultyClient):
             return await super().call(client, operation, request)
         partition = request["ExpressionAttributeValues"][":pk"]["S"]
         which = f"{request['IndexName']} {partition}"
-        if which not in seen:
+        if which in seen:
+            self.stale_answers += 1
+        else:
             seen[which] = await super().call(client, operation, request)
         return seen[which]
 

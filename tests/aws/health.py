@@ -62,8 +62,10 @@ class Product:
         google: GoogleHealth,
         strava: Strava,
         urls: list[str],
+        strava_limit: int,
     ) -> None:
         self.user = user
+        self.strava_limit = strava_limit
         self.clock = clock
         self.google = google
         self.strava = strava
@@ -86,7 +88,7 @@ class Product:
                 client_id=strava_access.CLIENT_ID,
                 client_secret=Secret(strava_access.CLIENT_SECRET),
                 redirect_uris=(BACK,),
-                budget=Budget("strava", [Limit(STRAVA_LIMIT, per="15min")], paced=False),
+                budget=Budget("strava", [Limit(self.strava_limit, per="15min")], paced=False),
                 url=self._strava_url,
             ),
         }
@@ -164,6 +166,15 @@ class Product:
                 self.wait(job_id)
         raise AssertionError("it does not end")
 
+    def work_until_paused(self, job_id: str) -> None:
+        """Deliver messages, and let time pass, until the breaker has paused the job."""
+        for _ in range(20):
+            self.functions.deliver(COLD, self.functions.receive(COLD))
+            if self.status(job_id)["status"] == "PAUSED":
+                return
+            self.wait(job_id)
+        raise AssertionError("it is not paused")
+
     def wait(self, job_id: str) -> None:
         """Let time pass until the job is due, or its lease is over, and call the sweeper."""
         job = self.job(job_id)
@@ -221,16 +232,17 @@ def sign_in(url: str) -> dict[str, str]:
 
 
 @contextmanager
-def product(stack: Stack, user: str) -> Iterator[Product]:
+def product(stack: Stack, user: str, *, strava_limit: int = STRAVA_LIMIT) -> Iterator[Product]:
     """Both providers on loopback, and functions that use them."""
     clock = LateClock()
     google = GoogleHealth(clock, days=DAYS + 3, shares=SPORTY)
     limits = Limits(
-        overall_15min=STRAVA_LIMIT, overall_day=10_000, read_15min=STRAVA_LIMIT, read_day=10_000
+        overall_15min=strava_limit, overall_day=10_000, read_15min=strava_limit, read_day=10_000
     )
     there = Strava(clock, activities=0, processing_s=0.0, limits=limits)
     with serving(google) as google_url, serving(there) as strava_url:
-        made = Product(stack, user, clock, google, there, [google_url, strava_url])
+        urls = [google_url, strava_url]
+        made = Product(stack, user, clock, google, there, urls, strava_limit)
         try:
             yield made
         finally:

@@ -1,8 +1,15 @@
 """Health history over API, SQS, Lambda and DynamoDB, with every fault that AWS can make."""
 
+import io
+import json
+import re
+from collections.abc import Iterator
+
 import pytest
 
 from headgate import JobState
+from headgate.base import log
+from headgate.base.clock import SystemClock
 from headgate.loops.on_demand import RESERVE_S
 from headgate.model.job import Lane, Reason
 from headgate.ports.transport import Request
@@ -10,10 +17,21 @@ from headgate.sandbox.kit.faults import Fault as ProviderFault
 from headgate.sandbox.kit.faults import FaultKind
 from tests.aws.health import Product, product
 from tests.aws_calls import Killed, client_of
-from tests.aws_stack import Stack
+from tests.aws_stack import TEMPLATE, Stack
 from tests.dynamo_faults import Fault, first
 
 COLD = Lane.COLD
+#: What the template counts in the logs as an opening of a breaker.
+_BREAKER = re.compile(r"""FilterPattern: '{ \$\.event = "(\w+)" && \$\.reason = "(\w+)" }'""")
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """What the functions log, at the least level that the template allows."""
+    stream = io.StringIO()
+    log.configure(SystemClock(), json=True, level="warning", stream=stream)
+    yield stream
+    log.configure(SystemClock(), json=True, level="critical")
 
 
 def check_everything_is_there_once(here: Product, job_id: str) -> None:
@@ -51,6 +69,8 @@ def test_a_user_s_past_is_imported_in_spite_of_every_fault(stack: Stack) -> None
                 functions.deliver(COLD, functions.receive(COLD) or [message])
         functions.start_cold()
         assert here.status(job_id)["status"] == "RUNNING"
+        assert len(here.uploads()) == 1
+        assert here.job(job_id).summary.records == 0
 
         # Its lease ends; writes are throttled, and answers lost.
         here.wait(job_id)
@@ -65,6 +85,8 @@ def test_a_user_s_past_is_imported_in_spite_of_every_fault(stack: Stack) -> None
             functions.deliver(COLD, functions.receive(COLD), remaining_s=RESERVE_S + 1)
             here.wait(job_id)
         here.work(job_id)
+        assert client_of(functions).met == {Fault.THROUGHPUT: 3, Fault.ANSWER_LOST: 2}
+        assert client_of(functions).stale_answers > 0
 
         # Every message once more, when all is done.
         for late in list(functions.received):
@@ -74,28 +96,40 @@ def test_a_user_s_past_is_imported_in_spite_of_every_fault(stack: Stack) -> None
         check_everything_is_there_once(here, job_id)
 
 
-def test_a_paused_job_is_retried_at_once_or_goes_on_by_itself(stack: Stack) -> None:
-    with product(stack, "bob") as here:
+def test_a_paused_job_is_retried_at_once_or_goes_on_by_itself(
+    stack: Stack, logged: io.StringIO
+) -> None:
+    # A limit that is not in the way.
+    with product(stack, "bob", strava_limit=1000) as here:
         # Given a provider that fails
         job_id = here.start(days=2)
         here.strava.faults.add(ProviderFault(kind=FaultKind.OUTAGE))
-        for _ in range(20):
-            here.functions.deliver(COLD, here.functions.receive(COLD))
-            if here.status(job_id)["status"] == "PAUSED":
-                break
-            here.wait(job_id)
+        here.work_until_paused(job_id)
         assert here.job(job_id).reason is Reason.BREAKER
+        # The alarm finds it in the log.
+        [(event, reason)] = set(_BREAKER.findall(TEMPLATE.read_text(encoding="utf-8")))
+        lines = [json.loads(line) for line in logged.getvalue().splitlines()]
+        found = [each for each in lines if (each["event"], each.get("reason")) == (event, reason)]
+        assert [each["job"] for each in found] == [job_id]
 
         # When the user taps "Retry now", then it is tried at once, and paused again
         status, _ = here.call("POST", f"/jobs/{job_id}/retry")
         assert status == 200
         assert here.status(job_id)["status"] == "PENDING"
         [message] = here.functions.receive(COLD)
+        asked = here.strava.requests.count()
         here.functions.deliver(COLD, [message])
+        assert here.strava.requests.count() > asked
+        here.work_until_paused(job_id)
 
-        # When the provider is there again and the cool-down is over, then it goes on by itself
+        # When the provider is there again, nothing happens until the cool-down is over
         here.strava.faults.clear()
+        here.functions.sweep()
+        assert here.status(job_id)["status"] == "PAUSED"
+        assert here.functions.receive(COLD) == []
+        # Then the sweeper lets it go on, with a message
         here.wait(job_id)
+        assert here.status(job_id)["status"] == "PENDING"
         here.work(job_id)
         assert here.status(job_id)["status"] == "COMPLETED"
         check_everything_is_there_once(here, job_id)

@@ -1,15 +1,18 @@
 """Functions on DynamoDB and SQS: they work on what messages name; nothing is lost or doubled."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from headgate import App, Chunk, Context, JobState, Record, Sync
+from headgate import App, Chunk, Context, JobState, LaneSize, Record, Sync
+from headgate.base.clock import SystemClock
 from headgate.base.errors import StoreUnavailable
-from headgate.flow.claims import LEASE
+from headgate.flow.claims import BEATS_PER_LEASE, LEASE
 from headgate.loops.on_demand import RESERVE_S
+from headgate.loops.supervisor import WorkerSettings
 from headgate.model.job import Job, Lane
 from headgate.policy.hints import RECEIVED_WITHIN
 from headgate.store.dynamodb.definition import BY_AGE
@@ -19,23 +22,39 @@ from tests.dynamo_faults import Fault, first
 from tests.worlds import ScriptedSource
 
 PAGES = 3
-COLD = Lane.COLD
+HOT, COLD = Lane.HOT, Lane.COLD
+
+
+class RealClock(LateClock):
+    """A clock that skips nothing."""
+
+    async def sleep(self, seconds: float) -> None:
+        await SystemClock().sleep(seconds)
 
 
 class Place:
     """An application on the stack whose sync reads pages, and what its source was asked for."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(
+        self, stack: Stack, *, lane: Lane = COLD, worker: WorkerSettings | None = None
+    ) -> None:
         self.clock = LateClock()
         self.reads: list[int] = []
         #: Called before a page is read.
         self.before: Callable[[int], Awaitable[None]] | None = None
         self._stack = stack
+        self._lane = lane
+        self._worker = worker or WorkerSettings()
         self.functions = Functions(stack, self._make_app)
 
     def _make_app(self) -> App:
-        sync = Sync(name="pages", source=ScriptedSource(self._read), lane=COLD)
-        return App(backend_on(self._stack, self.clock), syncs=[sync], clock=self.clock)
+        sync = Sync(name="pages", source=ScriptedSource(self._read), lane=self._lane)
+        return App(
+            backend_on(self._stack, self.clock),
+            syncs=[sync],
+            worker=self._worker,
+            clock=self.clock,
+        )
 
     async def _read(self, ctx: Context) -> Chunk:
         page = ctx.cursor if isinstance(ctx.cursor, int) else 0
@@ -66,14 +85,18 @@ class Place:
         self.clock.ahead += time
         self.functions.sweep()
 
+    def close(self) -> None:
+        # What a test has left in the queues is not the next one's.
+        for lane in Lane:
+            self.functions.receive(lane)
+        self.functions.close()
+
 
 @pytest.fixture
 def place(stack: Stack) -> Iterator[Place]:
     here = Place(stack)
     yield here
-    # What a test has left in the queue is not the next one's.
-    here.functions.receive(COLD)
-    here.functions.close()
+    here.close()
 
 
 def test_a_message_brings_a_job_to_its_end(place: Place) -> None:
@@ -225,3 +248,82 @@ def test_the_container_is_kept_from_call_to_call(place: Place) -> None:
         place.functions.deliver(COLD, place.functions.receive(COLD))
     assert place.functions.container.app is app
     assert not place.functions.container.pending_tasks()
+
+
+def test_live_jobs_have_their_own_queue_function_and_slices(stack: Stack) -> None:
+    # Given a hot lane whose slices are one chunk, and a cold one with time for all
+    lanes = {
+        HOT: LaneSize(concurrency=1, slice_s=0.0),
+        COLD: LaneSize(concurrency=1, slice_s=60.0),
+    }
+    place = Place(stack, lane=HOT, worker=WorkerSettings(lanes=lanes))
+    job = place.submit("live")
+    assert place.functions.receive(COLD) == []
+    # Then each message of the hot queue is good for a chunk, and the next goes there again
+    for page in range(PAGES):
+        [message] = place.functions.receive(HOT)
+        assert place.functions.deliver(HOT, [message]) == []
+        assert place.reads == list(range(page + 1))
+    assert place.job(job.id).state is JobState.SUCCESS
+    assert place.functions.receive(COLD) == place.functions.receive(HOT) == []
+    place.close()
+
+
+@pytest.mark.fault(12)
+def test_a_chunk_that_does_not_end_is_interrupted_before_the_function_is_killed(
+    place: Place,
+) -> None:
+    job = place.submit("endless")
+
+    async def wait_for_ever(page: int) -> None:
+        await asyncio.Event().wait()
+
+    place.before = wait_for_ever
+    # Were it not interrupted, this call would not end.
+    [message] = place.functions.receive(COLD)
+    assert place.functions.deliver(COLD, [message], remaining_s=RESERVE_S + 0.2) == []
+    after = place.job(job.id)
+    assert (after.state, after.steps, after.crashes) == (JobState.PENDING, 0, 0)
+    place.before = None
+    [message] = place.functions.receive(COLD)
+    assert place.functions.deliver(COLD, [message]) == []
+    assert place.job(job.id).state is JobState.SUCCESS
+
+
+def test_a_lease_is_extended_while_a_chunk_is_worked_on(stack: Stack) -> None:
+    lease_s = 0.9
+    place = Place(stack, worker=WorkerSettings(lease_s=lease_s))
+    place.clock = RealClock()
+    job = place.submit("long")
+    leases: list[datetime | None] = []
+
+    async def look(page: int) -> None:
+        app = place.functions.container.app
+        leases.append((await app.jobs.get(job.id)).lease_until)
+        if page == 0:
+            await SystemClock().sleep(2 * lease_s / BEATS_PER_LEASE)
+            leases.append((await app.jobs.get(job.id)).lease_until)
+
+    place.before = look
+    assert place.functions.deliver(COLD, place.functions.receive(COLD)) == []
+    first, second = leases[:2]
+    assert first is not None and second is not None and first < second
+    assert place.job(job.id).state is JobState.SUCCESS
+    place.close()
+
+
+def test_functions_count_as_a_worker_after_each_sweep(place: Place) -> None:
+    async def lanes(app: App) -> set[Lane]:
+        return {
+            lane
+            for each in await app._runtime.store.live_workers()
+            for lane in each.abilities.lanes
+        }
+
+    # Later than any other test has swept.
+    place.clock.ahead += timedelta(days=2)
+    assert place.functions.container.run(lanes) == set()
+    place.functions.sweep()
+    assert place.functions.container.run(lanes) == {HOT, COLD}
+    place.clock.ahead += timedelta(minutes=6)
+    assert place.functions.container.run(lanes) == set()
