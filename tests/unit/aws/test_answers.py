@@ -114,17 +114,16 @@ def container(
     made.close()
 
 
+async def make_key(app: App) -> str:
+    _, key = await app.api_keys.make("product", role=Role.ADMIN)
+    return key.reveal()
+
+
 @pytest.mark.parametrize("container", TEXTS.values(), ids=TEXTS.keys(), indirect=True)
 def test_every_page_of_large_records_fits_and_an_export_of_them_is_refused(
     container: Container,
 ) -> None:
-    site = make_site(container)
-
-    async def make_key(app: App) -> str:
-        _, key = await app.api_keys.make("product", role=Role.ADMIN)
-        return key.reveal()
-
-    key = container.run(make_key)
+    site, key = make_site(container), container.run(make_key)
 
     def call(query: str, **headers: str) -> tuple[int, Any]:
         event = gateway_event("GET", PATH, key=key, query=query, **headers)
@@ -143,3 +142,18 @@ def test_every_page_of_large_records_fits_and_an_export_of_them_is_refused(
     assert seen == [f"{n:03}" for n in range(RECORDS)]
     status, told = call("", accept="application/jsonl")
     assert (status, told["code"]) == (422, "answer_too_large")
+
+
+@pytest.mark.parametrize("container", ["short"], indirect=True)
+def test_who_asks_for_a_stream_gets_the_events_so_far(container: Container) -> None:
+    site, key = make_site(container), container.run(make_key)
+
+    async def find(app: App) -> str:
+        [job] = await app.jobs.list(limit=1)
+        return job.id
+
+    path = f"/v1/jobs/{container.run(find)}/events"
+    event = gateway_event("GET", path, key=key, accept="text/event-stream")
+    answer = site(event, CallContext(29.0))
+    assert (answer["statusCode"], answer["headers"]["content-type"]) == (200, "application/json")
+    assert json.loads(answer["body"])["data"]
