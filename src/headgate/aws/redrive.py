@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from aiobotocore.session import get_session
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.model.job import Lane
 from headgate.signals.sqs import BATCH_MAX
+from headgate.store.dynamodb.address import SCHEME, parse_address
 
 if TYPE_CHECKING:
     from types_aiobotocore_sqs import SQSClient
@@ -32,29 +33,52 @@ class Redrive(msgspec.Struct, frozen=True):
     messages: int
 
 
-async def redrive(queues: Mapping[Lane, str], *, dry_run: bool = False) -> list[Redrive]:
+def region_of(database: str) -> str | None:
+    """The region that the address of the table names, if it is one and does."""
+    return parse_address(database).region if database.startswith(f"{SCHEME}:") else None
+
+
+async def redrive(
+    queues: Mapping[Lane, str], *, region: str | None = None, dry_run: bool = False
+) -> list[Redrive]:
     """Move the messages of all dead-letter queues back; a dry run only counts them.
 
-    A message is a hint: for a job that went on meanwhile it does nothing.
+    A message is a hint: for a job that went on meanwhile it does nothing. The region is the
+    environment's unless it is given. RedriveFailed says what is wrong, and with which queue.
     """
     if not queues:
         raise InvalidInput("aws_hot_queue", "is not set, so no queue is known")
     try:
-        async with get_session().create_client("sqs") as client:
-            return [
-                each
+        async with get_session().create_client("sqs", region_name=region) as client:
+            done = [
+                await _redrive_lane(client, lane, url, dry_run=dry_run)
                 for lane, url in queues.items()
-                if (each := await _redrive_lane(client, lane, url, dry_run=dry_run)) is not None
             ]
     except NoRegionError:
         raise RedriveFailed("no region is set: set AWS_DEFAULT_REGION") from None
-    except (BotoCoreError, ClientError) as error:
-        raise RedriveFailed(f"SQS refused: {error}") from error
+    return [each for each in done if each is not None]
 
 
 async def _redrive_lane(
     client: "SQSClient", lane: Lane, url: str, *, dry_run: bool
 ) -> Redrive | None:
+    setting = f"aws_{lane.value}_queue"
+    try:
+        return await _move_all(client, lane, url, dry_run=dry_run)
+    except client.exceptions.QueueDoesNotExist:
+        raise RedriveFailed(
+            f"{setting}: {url} or its dead-letter queue is not in {client.meta.region_name}; the "
+            "URL is an output of the stack, and the region is the stack's"
+        ) from None
+    except NoCredentialsError:
+        raise RedriveFailed(
+            "there are no credentials of AWS: set AWS_PROFILE, or log in with the AWS CLI"
+        ) from None
+    except (BotoCoreError, ClientError) as error:
+        raise RedriveFailed(f"{setting}: SQS refused: {error}") from error
+
+
+async def _move_all(client: "SQSClient", lane: Lane, url: str, *, dry_run: bool) -> Redrive | None:
     attributes = await client.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])
     policy = attributes.get("Attributes", {}).get("RedrivePolicy")
     if policy is None:

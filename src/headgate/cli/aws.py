@@ -80,8 +80,9 @@ def redrive(
     settings = load_settings(json=json)
     with report_errors(json=json):
         with needs_extra("aws_hot_queue", "aws"):
-            from headgate.aws.redrive import redrive as move_back
-        moved = event_loop.run(move_back(settings.queues(), dry_run=dry_run))
+            from headgate.aws import redrive as moving
+        region = moving.region_of(settings.database)
+        moved = event_loop.run(moving.redrive(settings.queues(), region=region, dry_run=dry_run))
     if json:
         print_json(
             {
