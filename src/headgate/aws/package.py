@@ -59,13 +59,15 @@ def build_package(
     """Build the zip from wheels, of Headgate and of systems of one's own, and the lock.
 
     Raises InvalidInput if Headgate's is missing or the zip is larger than AWS allows, and
-    PackageFailed if an installer fails.
+    PackageFailed if an installer fails or the zip cannot be written.
     """
     _check_wheels(wheels)
     if architecture not in PLATFORMS:
         raise InvalidInput("architecture", f"must be one of {', '.join(PLATFORMS)}")
     if python not in PYTHONS:
         raise InvalidInput("python", f"must be one of {', '.join(PYTHONS)}")
+    if output.is_dir():
+        raise InvalidInput("output", f"{output} is a folder; name the zip in it")
     with tempfile.TemporaryDirectory(prefix="headgate-aws-") as folder:
         root = Path(folder) / "root"
         target = _target_options(python, architecture, root)
@@ -82,7 +84,10 @@ def build_package(
             raise InvalidInput(
                 "wheels", f"unzipped it is {unzipped:,} bytes, of at most {UNZIPPED_BYTES_MAX:,}"
             )
-        _write_zip(output, root, files)
+        try:
+            _write_zip(output, root, files)
+        except OSError as error:
+            raise PackageFailed(f"{output} cannot be written: {error.strerror}") from error
     return Package(output, len(files), output.stat().st_size, unzipped, compiled)
 
 

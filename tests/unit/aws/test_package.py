@@ -52,6 +52,28 @@ def test_a_wheel_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert "--wheel: there is no file" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [("", "--output: {} is a folder"), ("a file/headgate.zip", "headgate.zip cannot be written")],
+    ids=["a folder", "no folder"],
+)
+def test_a_zip_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, told: str
+) -> None:
+    monkeypatch.setattr(package, "_install", lambda command: None)
+    wheel = tmp_path / "headgate-0.1.0-py3-none-any.whl"
+    for each in (wheel, tmp_path / "a file"):
+        each.touch()
+
+    refused = CliRunner().invoke(
+        cli, ["aws", "package", "--wheel", str(wheel), "--output", str(tmp_path / output)]
+    )
+
+    assert refused.exit_code in {1, loading.USAGE}
+    assert isinstance(refused.exception, SystemExit)
+    assert told.format(tmp_path) in refused.stderr
+
+
 def test_the_command_of_the_guide_builds_a_zip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
