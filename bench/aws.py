@@ -1,8 +1,8 @@
 """AWS: what a chunk costs in DynamoDB and SQS by the price list, chunks a second, and cold starts.
 
 The functions run in this process, on an emulator that the template has filled; units are counted
-by DynamoDB's rules (`bench/dynamodb_units.py`). Each message is good for one chunk, which is the
-dearest way: a slice of several chunks needs one message.
+by DynamoDB's rules (`bench/dynamodb_units.py`), and requests to SQS as they are sent. Each message
+is good for one chunk, which is the dearest way: a slice of several chunks needs one message.
 """
 
 import os
@@ -14,6 +14,7 @@ import time
 import zipfile
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,6 +28,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.budget import BudgetRequest, Granted
+from headgate.signals.sqs import SqsSignal
 from headgate.store.dynamodb.address import parse_address
 from headgate.store.dynamodb.table import DynamoTable
 from tests.aws_calls import Functions
@@ -35,13 +37,12 @@ from tests.emulators import CREDENTIALS, ministack
 
 #: Prices of us-east-1 in dollars for a million, as docs/how-to/aws.md names them.
 WRITE_UNITS, READ_UNITS = 0.625, 0.125
-SQS_REQUESTS, CALLS = 0.40, 0.20
+#: A message with a group is one of a fair queue, whose requests cost $0.10 more than others.
+SQS_REQUESTS, CALLS = 0.50, 0.20
 #: A gigabyte for a second, on arm64, a million times.
 GB_S = 13.3334
 #: A function has half a gigabyte, and a chunk mostly waits for its provider: for a second.
 GB, CHUNK_S = 0.5, 1.0
-#: Sent, received and deleted; a queue of many jobs does the last two for many at once.
-SQS_REQUESTS_PER_MESSAGE = 3
 #: A day of history as health history has it: a few records, of some hundred bytes each.
 RECORDS, TEXT = 4, "x" * 300
 LAST = date(2026, 1, 31)
@@ -63,6 +64,20 @@ class Days:
                 for number in range(RECORDS)
             ]
         )
+
+
+class SqsRequests:
+    """Counts requests to SQS, without polls that find nothing: an idle queue has them too."""
+
+    def __init__(self, *clients: Any) -> None:
+        """Count the requests of these clients from now on."""
+        self.count = 0
+        for each in clients:
+            each.meta.events.register("after-call.sqs", self._add)
+
+    def _add(self, model: Any, parsed: Any, **_: Any) -> None:
+        if model.name != "ReceiveMessage" or parsed.get("Messages"):
+            self.count += 1
 
 
 def main() -> None:
@@ -106,9 +121,10 @@ def measure(report: Report, stack: Stack, *, days: int) -> None:
         client = client_of(functions.container)
         run(functions, ["warm"], days=1)
         writes, reads = client.write_units, client.read_units
+        requests = SqsRequests(functions._sqs, sender_of(functions.container))
         chunks = run(functions, ["counted"], days=days)
         writes, reads = (client.write_units - writes) / chunks, (client.read_units - reads) / chunks
-        cost(report, writes, reads)
+        cost(report, writes, reads, requests.count / chunks)
         console.print("[bold]budget[/]: units for each request to a provider")
         report.add("dynamodb_units_per_request", request_units(functions), "units")
         client.counts = False
@@ -120,9 +136,8 @@ def measure(report: Report, stack: Stack, *, days: int) -> None:
         functions.close()
 
 
-def cost(report: Report, writes: float, reads: float) -> None:
-    """The units of a chunk, and the price of a million chunks."""
-    sqs = float(SQS_REQUESTS_PER_MESSAGE)
+def cost(report: Report, writes: float, reads: float, sqs: float) -> None:
+    """The units and the requests to SQS of a chunk, and the price of a million chunks."""
     report.add("dynamodb_write_units_per_chunk", writes, "units")
     report.add("dynamodb_read_units_per_chunk", reads, "units")
     report.add("dynamodb_units_per_chunk", writes + reads, "units")
@@ -193,6 +208,13 @@ def client_of(container: Container) -> CountingClient:
     assert isinstance(backend, DynamoBackend)
     assert isinstance(backend.table.client, CountingClient)
     return backend.table.client
+
+
+def sender_of(container: Container) -> Any:
+    """The client that sends the messages of a container's application."""
+    signal = container.app._runtime.signal
+    assert isinstance(signal, SqsSignal)
+    return signal._client
 
 
 if __name__ == "__main__":
