@@ -212,8 +212,8 @@ class Settings(NotificationFields, BaseSettings):
             with needs_extra("keys", "aws"):
                 from headgate.connectors import aws_keys
             if self.keys_secret is not None:
-                return KeyRing.parse(aws_keys.read_secret(self.keys_secret))
-            return KeyRing.parse(aws_keys.decrypt(self.keys_kms or ""))
+                return _parse_keys("keys_secret", aws_keys.read_secret(self.keys_secret))
+            return _parse_keys("keys_kms", aws_keys.decrypt(self.keys_kms or ""))
         keys = self.keys or SecretStr("")
         return KeyRing.parse(Secret(keys.get_secret_value()))
 
@@ -360,3 +360,11 @@ def _problem(place: Sequence[str], problem: str) -> InvalidInput:
     *table, key = place
     where = f"under [{'.'.join(table)}] in headgate.toml" if table else "in headgate.toml"
     return InvalidInput(name, f"{problem}; set {variable} or `{key}` {where}")
+
+
+def _parse_keys(field: str, text: Secret) -> KeyRing:
+    """Parse the keys that the setting `field` names, which an error is to name too."""
+    try:
+        return KeyRing.parse(text)
+    except InvalidInput as error:
+        raise InvalidInput(field, error.problem) from None

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 from botocore.session import get_session
 
 from headgate.base.errors import InvalidInput
@@ -20,6 +20,11 @@ _CONFIG = Config(
     read_timeout=5.0,
     retries={"mode": "standard", "total_max_attempts": 3},
 )
+#: What to do about errors whose names do not say it.
+_HINTS = {
+    "AccessDeniedException": "the role or user needs secretsmanager:GetSecretValue, or kms:Decrypt",
+    "ResourceNotFoundException": "there is no such secret in this account and region",
+}
 
 
 @cache
@@ -58,7 +63,10 @@ def decrypt(ciphertext: str) -> Secret:
 def _code(error: Exception) -> str:
     """What is wrong, without what was sent or answered."""
     if isinstance(error, ClientError):
-        return str(error.response.get("Error", {}).get("Code", "unknown"))
+        code = str(error.response.get("Error", {}).get("Code", "unknown"))
+        return f"{code}; {_HINTS[code]}" if code in _HINTS else code
+    if isinstance(error, NoCredentialsError):
+        return "there are no credentials of AWS; set AWS_PROFILE, or log in with the AWS CLI"
     if isinstance(error, NoRegionError):
         return "no region is set; set AWS_DEFAULT_REGION"
     return type(error).__name__

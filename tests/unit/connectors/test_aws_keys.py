@@ -55,7 +55,11 @@ def test_kms_decrypts_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("KEYS_SECRET", "not/there", "keys_secret: cannot be read: ResourceNotFoundException"),
+        (
+            "KEYS_SECRET",
+            "not/there",
+            "keys_secret: cannot be read: ResourceNotFoundException; there is no such secret in",
+        ),
         ("KEYS_KMS", "%", "keys_kms: is not base64"),
         ("KEYS_KMS", b64encode(b"nonsense").decode(), "keys_kms: cannot be decrypted"),
     ],
@@ -67,6 +71,27 @@ def test_what_cannot_be_fetched_is_named_without_its_value(
     with pytest.raises(InvalidInput, match=told) as raised:
         settings.load().key_ring()
     assert value not in str(raised.value)
+
+
+def test_the_setting_is_named_whose_secret_has_something_else_than_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = f"{SECRET}-wrong"
+    client("secretsmanager").create_secret(Name=name, SecretString='{"HEADGATE_KEYS": "x"}')
+    monkeypatch.setenv("HEADGATE_KEYS_SECRET", name)
+    with pytest.raises(InvalidInput, match=r"^keys_secret: entry 1 is not id:base64"):
+        settings.load().key_ring()
+
+
+def test_missing_credentials_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HEADGATE_KEYS_SECRET", "some/secret")
+    with pytest.raises(InvalidInput, match="no credentials of AWS; set AWS_PROFILE"):
+        settings.load().key_ring()
 
 
 def test_the_setting_is_named_whose_secret_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
