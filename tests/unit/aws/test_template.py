@@ -1,6 +1,7 @@
 """The template: valid, as the code expects it, and with the limits that AWS sets."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -224,6 +225,29 @@ def test_a_stack_without_its_encryption_keys_is_refused(
     ]
     assert (refused is None) == (not told)
     assert refused is None or refused in "".join(told)
+
+
+SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:headgate/keys-a1b2c3"
+KMS = "arn:aws:kms:eu-west-1:123456789012:"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "right", "wrong"),
+    [
+        ("KeysSecretArn", SECRET, "headgate/keys"),
+        ("SettingsSecretArn", SECRET, "headgate/settings"),
+        ("KeysKmsKeyArn", f"{KMS}key/1234abcd", f"{KMS}alias/headgate"),
+        ("KeysKmsKeyArn", f"{KMS}key/1234abcd", "alias/headgate"),
+        ("PublicUrl", "https://sync.example", "https://sync.example/headgate"),
+        ("PublicUrl", "https://sync.example/", "sync.example"),
+    ],
+)
+def test_a_name_in_place_of_an_arn_is_refused_before_anything_is_created(
+    template: dict[str, Any], parameter: str, right: str, wrong: str
+) -> None:
+    allowed = re.compile(template["Parameters"][parameter]["AllowedPattern"])
+    assert allowed.fullmatch("") and allowed.fullmatch(right)
+    assert not allowed.fullmatch(wrong)
 
 
 def test_no_level_of_logs_hides_what_alarms_count(template: dict[str, Any]) -> None:
