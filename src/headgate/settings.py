@@ -89,7 +89,8 @@ class Settings(NotificationFields, BaseSettings):
     )
 
     # These two may contain a password, so they are not printed.
-    #: The database with the jobs: `sqlite:///file.db` or `postgresql://user@host/name`.
+    #: The database with the jobs: `sqlite:///file.db`, `postgresql://user@host/name` or
+    #: `dynamodb://table`.
     database: str = Field(default="sqlite:///headgate.db", repr=False)
     #: The Redis that counts budgets: `redis://host:6379/0`; by default the database counts them.
     redis: str | None = Field(default=None, repr=False)

@@ -78,7 +78,7 @@ def link(
         print_json({"url": url})
     else:
         out.print(url, markup=False, soft_wrap=True)
-        messages.print("next: open it in the user's browser, while headgate serve runs")
+        messages.print("next: open it in the user's browser, while the server runs")
 
 
 @commands.command()

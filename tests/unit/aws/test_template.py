@@ -250,6 +250,15 @@ def test_a_name_in_place_of_an_arn_is_refused_before_anything_is_created(
     assert not allowed.fullmatch(wrong)
 
 
+def test_a_sweeper_that_is_not_called_is_an_alarm(template: dict[str, Any]) -> None:
+    alarm = properties(template, "SweeperMissingAlarm")
+
+    assert (alarm["MetricName"], alarm["Statistic"]) == ("Invocations", "Sum")
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+    # What is not called has no data, which must not count as good.
+    assert alarm["TreatMissingData"] == "breaching"
+
+
 def test_no_level_of_logs_hides_what_alarms_count(template: dict[str, Any]) -> None:
     # A chunk that failed is a warning.
     levels = template["Parameters"]["LogLevel"]["AllowedValues"]
