@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     TaskID,
@@ -44,9 +43,10 @@ class SendingScreen:
         self._told_s = dict.fromkeys(totals, clock.monotonic())
         columns: list[ProgressColumn] = [
             TextColumn("{task.description}", markup=False),
-            # The numbers need the rest: nothing is cut in a terminal of 60 columns.
+            # The numbers need the rest: nothing is cut in a terminal of 60 columns. Where they are
+            # long, the bar becomes shorter: a column of text keeps its width.
             BarColumn(bar_width=max(BAR_WIDTH_MIN, min(BAR_WIDTH_MAX, messages.width - 60))),
-            MofNCompleteColumn(),
+            TextColumn("{task.fields[done]}", markup=False),
             TextColumn("{task.fields[counts]}", markup=False),
         ]
         if None not in totals.values() and messages.width >= WIDE:
@@ -60,7 +60,7 @@ class SendingScreen:
             configure(SystemClock(), json=False, level="critical")
             self._bars.start()
             self._tasks = {
-                title: self._bars.add_task(title, total=total, counts="")
+                title: self._bars.add_task(title, total=total, done=_done(0, total), counts="")
                 for title, total in self._totals.items()
             }
         return self
@@ -76,10 +76,19 @@ class SendingScreen:
         # More may have come meanwhile.
         total = None if total is None else max(total, done)
         if self._on_screen:
-            text = counts_text(counts)
-            self._bars.update(self._tasks[title], completed=done, total=total, counts=text)
+            self._bars.update(
+                self._tasks[title],
+                completed=done,
+                total=total,
+                done=_done(done, total),
+                counts=counts_text(counts),
+            )
         elif self._in_pipe and self._clock.monotonic() - self._told_s[title] >= LINE_EVERY_S:
             self._told_s[title] = self._clock.monotonic()
             of = "" if total is None else f" of {total:,}"
             parts = [f"{title}: {done:,}{of}", counts_text(counts)]
             messages.print(" · ".join(part for part in parts if part), markup=False)
+
+
+def _done(done: int, total: int | None) -> str:
+    return f"{done:,}" if total is None else f"{done:,}/{total:,}"

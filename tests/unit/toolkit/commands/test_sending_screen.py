@@ -1,5 +1,6 @@
 """How far a command is: a bar on a terminal, a line now and then in a pipe."""
 
+import re
 from io import StringIO
 
 import pytest
@@ -45,3 +46,19 @@ def test_on_a_terminal_progress_is_a_bar(monkeypatch: pytest.MonkeyPatch) -> Non
 
     told = shown.getvalue()
     assert "4/10" in told and "sent 3 · failed 1" in told and "━" in told
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_numbers_of_millions_are_not_cut(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    shown = StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=width, _environ={"TERM": "xterm"})
+    monkeypatch.setattr(sending_screen, "messages", terminal)
+    monkeypatch.setattr(sending_screen, "is_animated", lambda: True)
+    with SendingScreen(ManualClock(START), {"submitted": 1_000_000}) as screen:
+        screen.show("submitted", 999_000, {"created": 856_000, "existing": 143_000})
+    with SendingScreen(ManualClock(START), {"checked": None}) as screen:
+        screen.show("checked", 999_000)
+
+    told = shown.getvalue()
+    assert "999,000/1,000,000" in told and "created 856,000 · existing 143,000" in told
+    assert "checked" in told and "?" not in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", told)
