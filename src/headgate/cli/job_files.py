@@ -7,11 +7,12 @@ lines in memory.
 """
 
 import re
+import signal
 import sys
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import date, datetime
 from itertools import islice
 from tempfile import TemporaryFile
@@ -192,7 +193,7 @@ def default_mode(sync: Sync) -> Mode:
 async def _validate(app: App, file: IO[bytes], again: IO[bytes], *, json: bool) -> int | None:
     """How many requests the file has; None if one is wrong, which is told."""
     valid, wrong = 0, 0
-    with SendingScreen(app.clock, {_CHECKING: None}, quiet=json) as screen:
+    with _interrupted_at_once(), SendingScreen(app.clock, {_CHECKING: None}, quiet=json) as screen:
         for number, line in _lines(file, None if again is file else again):
             try:
                 _read_request(app, number, line)
@@ -203,7 +204,7 @@ async def _validate(app: App, file: IO[bytes], again: IO[bytes], *, json: bool) 
                     report_error(error, json=json)
             if (valid + wrong) % BATCH == 0:
                 screen.show(_CHECKING, valid + wrong)
-                # Lets Ctrl-C through.
+                # Lets the tasks of the application have a turn.
                 await app.clock.sleep(0)
     if wrong:
         more = f"; the first {TOLD_MAX} are named" if wrong > TOLD_MAX else ""
@@ -214,6 +215,19 @@ async def _validate(app: App, file: IO[bytes], again: IO[bytes], *, json: bool) 
         )
         return None
     return valid
+
+
+@contextmanager
+def _interrupted_at_once() -> Iterator[None]:
+    """Let Ctrl-C end a read that waits for a pipe or a keyboard, when nothing is written yet.
+
+    The event loop would only cancel its task, which notices that after the read.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # ---- submitting --------------------------------------------------------------------------------
@@ -227,16 +241,27 @@ async def _submit(app: App, file: IO[bytes], total: int, *, json: bool) -> int:
             for batch in _batches(app, file, total):
                 outcomes = await app.jobs.submit_many([each.request for each in batch])
                 _print_outcomes(batch, outcomes, counts, json=json)
-                screen.show(_SUBMITTING, counts.total(), counts)
+                there = {status: count for status, count in counts.items() if count}
+                screen.show(_SUBMITTING, counts.total(), there)
+    except (BrokenPipeError, SystemExit):
+        # Nobody reads what it prints, as after `head`. A list is done then, and this is not.
+        with suppress(SystemExit):
+            _print_how_far(counts, total)
+        return FAILED
     except BaseException:
-        messages.print(
-            f"{counts.total():,} of {total:,} requests were carried out ({counts_text(counts)}). "
-            "Where they have keys, the same file may be submitted again",
-            markup=False,
-        )
+        _print_how_far(counts, total)
         raise
     _print_summary(counts, json=json)
     return FAILED if counts[SubmitStatus.REFUSED] else 0
+
+
+def _print_how_far(counts: Counter[str], total: int) -> None:
+    # A batch that was under way may have been stored, too.
+    messages.print(
+        f"at least {counts.total():,} of {total:,} requests were carried out "
+        f"({counts_text(counts)}). Where they have keys, the same file may be submitted again",
+        markup=False,
+    )
 
 
 def _batches(app: App, file: IO[bytes], total: int) -> Iterator[Sequence[_Request]]:

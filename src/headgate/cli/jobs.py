@@ -119,8 +119,8 @@ def submit(
     A line of the file is a JSON object with sync, user_id and the other fields of a job. If one
     is wrong, nothing is submitted. A thousand jobs at a time are stored together.
 
-    Exit codes with --file: 0 none was refused, 1 some were, 2 a line is wrong, 4 the settings or
-    the database, 130 interrupted.
+    Exit codes with --file: 0 none was refused, 1 some were, or nobody reads the results any more,
+    2 a line is wrong, 4 the settings or the database, 130 interrupted.
     """
     with report_errors(json=json):
         fields = _fields(

@@ -12,6 +12,7 @@ import pytest
 from headgate.base.errors import StoreUnavailable
 from headgate.cli import job_files
 from headgate.flow.jobs import Jobs
+from tests.terminal import terminal
 from tests.unit.cli.test_jobs import Run
 from tests.unit.cli.test_jobs import headgate as headgate
 
@@ -174,8 +175,45 @@ def test_a_failure_says_how_far_it_came(headgate: Run, monkeypatch: pytest.Monke
     told = submit(headgate, *(line(f"user {number}") for number in range(6)), options=())
 
     assert told.exit_code == 4
-    assert "4 of 6 requests were carried out (created 4 · " in told.stderr.replace("\n", " ")
+    assert "at least 4 of 6 requests were carried out (created 4 · " in told.stderr.replace("\n", " ")
     assert len(jobs(headgate)) == 4
+
+
+def test_it_has_failed_if_its_results_are_read_no_longer(headgate: Run, tmp_path: Path) -> None:
+    file = tmp_path / "many.jsonl"
+    count = 3 * job_files.BATCH
+    file.write_text("\n".join(line(f"user {n}") for n in range(count)), encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-m", "headgate", "job", "submit", "--file", str(file), "--json"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        # A batch of results is more than a pipe holds.
+        process.stdout.close()
+        said = process.stderr.read()
+
+    assert process.returncode == 1
+    assert f"of {count:,} requests were carried out" in said
+    assert 0 < len(jobs(headgate)) < count
+
+
+def test_ctrl_c_ends_it_while_it_waits_for_a_line(headgate: Run, tmp_path: Path) -> None:
+    del headgate
+    with terminal(
+        *(sys.executable, "-m", "headgate", "job", "submit", "--file", "-"),
+        columns=80,
+        environment={**os.environ, "PYTHONPATH": str(tmp_path)},
+        folder=tmp_path,
+    ) as screen:
+        screen.wait_for(lambda text: "checked" in text)
+        screen.press_ctrl_c()
+
+        assert screen.end() == 130
 
 
 def test_the_memory_does_not_grow_with_the_file(headgate: Run, tmp_path: Path) -> None:
