@@ -3,9 +3,7 @@
 An application works with one `App`: it submits jobs, reads their status, and runs workers.
 """
 
-import os
 import random
-import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
@@ -29,6 +27,7 @@ from headgate.backends import (
 from headgate.base.clock import Clock, SystemClock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import UlidIds, system_random
+from headgate.base.process_name import ProcessName
 from headgate.flow.api_keys import ApiKeys
 from headgate.flow.backfill import Backfills
 from headgate.flow.budgets import Budgets
@@ -116,7 +115,8 @@ class App:
         self._ids = UlidIds(self.clock, self.rng)
         self._worker_settings = worker or WorkerSettings()
         #: The name of this process, on its claims and leases.
-        self.name = self._ids.new(f"{socket.gethostname()}-{os.getpid()}")
+        self._process = ProcessName(self._ids)
+        self.name = self._process.name
         #: The database with its stores, such as for the address that a command shows.
         self.database = backend = open_backend(database, self.clock)
         #: The systems by name.
@@ -228,8 +228,9 @@ class App:
     async def open(self) -> None:
         """Connect to the database, migrate it if it is a SQLite file, and listen for signals.
 
-        Raises InvalidInput if a source needs encryption keys and there are no valid ones.
+        Raises InvalidInput if a source needs encryption keys and there are none, and after a fork.
         """
+        self._process.check()
         if self._unready is not None:
             raise self._unready
         await self.database.open()
