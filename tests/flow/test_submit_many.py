@@ -194,6 +194,21 @@ def test_a_wrong_request_is_named_and_nothing_is_written(tmp_path: Path) -> None
     in_world(tmp_path, main)
 
 
+def test_requests_may_come_from_a_generator(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        app = await world.app(notes())
+
+        outcomes = await app.jobs.submit_many(request(f"u{n}") for n in range(3))
+
+        assert statuses(outcomes) == [CREATED] * 3
+        given: Any = [request("u4"), {"sync": "notes", "user_id": "u5"}]
+        with pytest.raises(InvalidInput, match=r"requests\[1\]: is a dict; write a JobRequest"):
+            await app.jobs.submit_many(given)
+        assert len(await app.jobs.list()) == 3
+
+    in_world(tmp_path, main)
+
+
 def test_each_lane_is_announced_once_for_a_batch_that_created_jobs(tmp_path: Path) -> None:
     async def main(world: World) -> None:
         app = await world.app(notes())

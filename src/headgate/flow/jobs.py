@@ -1,6 +1,6 @@
 """The jobs of an application: submitting, reading and controlling them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from headgate.base.encoding import JsonObject
@@ -77,7 +77,7 @@ class Jobs:
         )
         return await submit(self._rt, request)
 
-    async def submit_many(self, requests: Sequence[JobRequest]) -> Sequence[SubmitOutcome]:
+    async def submit_many(self, requests: Iterable[JobRequest]) -> Sequence[SubmitOutcome]:
         """Submit many jobs; the outcomes are in the order of the requests.
 
         All requests are validated before anything is written: InvalidInput names the place and the

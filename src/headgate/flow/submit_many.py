@@ -6,7 +6,7 @@ begun: where the requests have keys, the same call may be repeated.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -46,7 +46,7 @@ def validate(rt: Runtime, request: JobRequest) -> None:
 
 
 async def submit_many(
-    rt: Runtime, connections: ConnectionStore, requests: Sequence[JobRequest]
+    rt: Runtime, connections: ConnectionStore, requests: Iterable[JobRequest]
 ) -> list[SubmitOutcome]:
     """Store the jobs and wake the workers; the outcomes are in the order of the requests.
 
@@ -71,7 +71,7 @@ async def submit_many(
     await asyncio.gather(*map(store, await _split(rt, checked)))
     if errors:
         raise errors[0]
-    return [outcomes[place] for place in range(len(requests))]
+    return [outcomes[place] for place in range(len(checked))]
 
 
 async def _split(rt: Runtime, checked: Sequence[_ValidRequest]) -> Sequence[Sequence[int]]:
@@ -98,12 +98,15 @@ async def _split(rt: Runtime, checked: Sequence[_ValidRequest]) -> Sequence[Sequ
     return streams
 
 
-async def _check_all(rt: Runtime, requests: Sequence[JobRequest]) -> list[_ValidRequest]:
+async def _check_all(rt: Runtime, requests: Iterable[JobRequest]) -> list[_ValidRequest]:
     now = rt.clock.now()
     checked: list[_ValidRequest] = []
     for place, request in enumerate(requests):
         if place % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
             await rt.clock.sleep(0)
+        if not isinstance(request, JobRequest):
+            problem = f"is a {type(request).__name__}; write a JobRequest"
+            raise InvalidInput(f"requests[{place}]", problem)
         try:
             checked.append(_check(rt, request, job_id=rt.ids.new("job"), now=now))
         except InvalidInput as error:
