@@ -29,6 +29,9 @@ class ProcessFolder:
         """Create the folder, unless it is there; OSError if it is not private to this user."""
         with suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
+        self._check()
+
+    def _check(self) -> None:
         found = self.path.lstat()
         private = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o077
         if not private or found.st_uid != os.geteuid():
@@ -41,11 +44,17 @@ class ProcessFolder:
         return self.path / f"{digest[:_NAME_LENGTH]}{kind}"
 
     def files(self, kind: str) -> Iterator[Path]:
-        """The sockets, or the locks, that are there now; none if the folder cannot be read."""
-        with suppress(OSError), os.scandir(self.path) as entries:
-            for entry in entries:
-                if entry.name.endswith(kind):
-                    yield self.path / entry.name
+        """The sockets, or the locks, that are there now; none if the folder cannot be used.
+
+        What is left of the dead is removed, so files in a place that a link leads to, or that
+        somebody else has made, are not taken for ours.
+        """
+        with suppress(OSError):
+            self._check()
+            with os.scandir(self.path) as entries:
+                for entry in entries:
+                    if entry.name.endswith(kind):
+                        yield self.path / entry.name
 
     def remove_if_empty(self) -> None:
         """Remove the folder, if this was the last process in it."""

@@ -236,6 +236,27 @@ async def test_a_folder_that_others_may_write_to_is_not_used(
     assert os.path.lexists(folder.path)
 
 
+@pytest.mark.parametrize("make", [open_to_all, a_link])
+async def test_a_file_of_others_is_not_taken_for_what_is_left_of_a_dead_worker(
+    path: Path, folder: ProcessFolder, make: Callable[[ProcessFolder], None]
+) -> None:
+    # Given a file that is called like a lock, in a folder that is not ours
+    make(folder)
+    theirs = folder.path / "poetry.lock"
+    theirs.touch()
+
+    # When a worker looks for dead ones
+    process = Process(path, "here")
+    await process.signal.start()
+    await process.signal.liveness.hold("worker")
+    dead = await process.signal.liveness.find_dead([])
+    await process.signal.stop()
+
+    # Then the file stays
+    assert list(dead) == []
+    assert theirs.exists()
+
+
 async def test_a_platform_without_such_sockets_does_without(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
