@@ -110,6 +110,33 @@ def test_an_idle_worker_does_not_look_until_there_may_be_work(tmp_path: Path) ->
     in_world(tmp_path, main)
 
 
+def test_a_worker_looks_at_once_when_an_outage_is_over(tmp_path: Path) -> None:
+    async def main(world: World) -> None:
+        # Given a worker that could not look for minutes, so that it tries once a minute
+        world._signal.liveness = locks = Locks()
+        app = await world.app()
+        await app.supervisor().start()
+        find_dead, tries = locks.find_dead, 0
+
+        async def fail(workers: Sequence[str]) -> Collection[str]:
+            nonlocal tries
+            tries += 1
+            raise ConnectionError("not connected")
+
+        locks.find_dead = fail  # type: ignore[method-assign]
+        await world.clock.sleep(300)
+        assert 5 < tries < 12
+
+        # When the connection is back, which nudges everybody, then it looks at once
+        locks.find_dead = find_dead  # type: ignore[method-assign]
+        looked = len(locks.looks)
+        await world._signal.announce(CONTROL)
+        await world.clock.sleep(0.1)
+        assert len(locks.looks) == looked + 1
+
+    in_world(tmp_path, main)
+
+
 @pytest.mark.parametrize("lease_s", [60, 20])
 def test_a_worker_looks_as_long_as_a_sweep_finds_claims(tmp_path: Path, lease_s: float) -> None:
     async def main(world: World) -> None:

@@ -56,6 +56,16 @@ class LivenessWatch(Service):
     async def run_once(self) -> float | None:
         """Look once, then rest until the next look, or until there may be work again."""
         self._looks = True
+        try:
+            await self._look()
+        except Exception:
+            # The rest after failures becomes long: a hint ends it, as when a connection is back.
+            self._looks = False
+            raise
+        self._looks = self._clock.monotonic() < self._busy_until_s
+        return self._look_every_s if self._looks else None
+
+    async def _look(self) -> None:
         others = [
             each.id
             for each in await self._rt.store.live_workers()
@@ -63,8 +73,6 @@ class LivenessWatch(Service):
         ]
         for worker in await self._rt.signal.liveness.find_dead(others):
             await self._expire_claims(worker)
-        self._looks = self._clock.monotonic() < self._busy_until_s
-        return self._look_every_s if self._looks else None
 
     async def _expire_claims(self, worker: str) -> None:
         expired = [await each.claims.leases.expire(worker) for each in self._leased]
