@@ -23,7 +23,7 @@ from headgate.base.log_events import LogEvent
 LOCK_CLASS = 0x48656164
 #: A worker whose lock is free for so long has died: longer than a lost session takes to replace.
 PATIENCE_S = 5.0
-#: The same after a session of our own was lost, and for how long that counts.
+#: The same after a session of our own was lost and replaced, and for how long that counts.
 LONG_PATIENCE_S = 15.0
 AFTER_LOSS_S = 60.0
 
@@ -52,13 +52,13 @@ class SessionLocks:
         self._free_since_s: dict[str, float] = {}
         #: Whether this session has the lock.
         self.held = False
-        #: When a session that had the lock was lost.
-        self._lost_s = -math.inf
+        #: Whether a session that had the lock was lost, and when one that has it followed.
+        self._lost = False
+        self._back_s = -math.inf
 
     def lose_session(self) -> None:
         """Forget what the last session held and saw."""
-        if self.held:
-            self._lost_s = self._clock.monotonic()
+        self._lost = self._lost or self.held
         self.held = False
         self._free_since_s.clear()
 
@@ -80,6 +80,9 @@ class SessionLocks:
         key = key_of(self._worker)
         await connection.execute(_TAKE, _signed(LOCK_CLASS), _signed(key))
         self.held = (await _read_held(connection)).get(key, False)
+        if self.held and self._lost:
+            # Counted from now, not from the loss: after a long outage all come back at this moment.
+            self._lost, self._back_s = False, self._clock.monotonic()
 
     async def free(self, connection: "asyncpg.Connection[Any]") -> None:
         """Free the lock."""
@@ -102,7 +105,7 @@ class SessionLocks:
             for worker in workers
             if key_of(worker) not in held
         }
-        patience_s = LONG_PATIENCE_S if now_s - self._lost_s < AFTER_LOSS_S else PATIENCE_S
+        patience_s = LONG_PATIENCE_S if now_s - self._back_s < AFTER_LOSS_S else PATIENCE_S
         return [
             worker
             for worker, since_s in self._free_since_s.items()

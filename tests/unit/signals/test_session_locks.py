@@ -121,6 +121,26 @@ async def test_who_has_just_connected_itself_judges_nobody_by_what_it_saw_before
     assert await one.dead("worker_2") == ["worker_2"]
 
 
+async def test_after_a_long_outage_others_have_as_much_time_to_be_back(
+    sessions: tuple[Session, Session], clock: ManualClock
+) -> None:
+    # Given a server that was away for longer than the loss of a session counts
+    one, two = sessions
+    for each in sessions:
+        await each.end()
+        each.locks.lose_session()
+    clock.advance(2 * AFTER_LOSS_S)
+
+    # When one worker is back, then it waits for the other as after a short outage
+    await one.connect()
+    assert await one.dead("worker_2") == []
+    clock.advance(LONG_PATIENCE_S - 0.1)
+    assert await one.dead("worker_2") == []
+    await two.connect()
+    clock.advance(LONG_PATIENCE_S)
+    assert await one.dead("worker_2") == []
+
+
 async def test_the_loss_of_a_session_is_forgotten_after_a_while(
     sessions: tuple[Session, Session], clock: ManualClock
 ) -> None:
