@@ -315,6 +315,29 @@ async def test_of_the_same_batch_sent_many_times_at_once_each_job_is_made_once(
     assert len(runs) == len(stores)
 
 
+async def test_what_was_decided_by_a_job_that_lost_a_race_is_decided_anew(
+    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a job that another request has stored since this one looked
+    winner = await submit_one(sql_store, connection_id="c", key="theirs")
+    read_active, looks = bulk_submit._read_active, 0
+
+    def look(*given: Any) -> dict[tuple[str, str], str]:
+        nonlocal looks
+        looks += 1
+        return {} if looks == 1 else read_active(*given)
+
+    monkeypatch.setattr(bulk_submit, "_read_active", look)
+
+    # When several requests are for the same connection
+    wanted = [new_job(connection_id="c", key=key) for key in ("a", "a", "b")]
+    outcomes = await sql_store.submit_many(wanted)
+
+    # Then all are told of that job, and none of one that was never stored
+    assert looks == 2
+    assert [(each.status, each.job_id) for each in outcomes] == [(ACTIVE, winner.id)] * 3
+
+
 async def test_jobs_are_inserted_in_one_order_whatever_the_order_of_the_requests(
     sql_store: SqlStore,
 ) -> None:

@@ -130,11 +130,17 @@ def test_the_first_of_two_users_who_name_one_connection_gets_the_job(
     async def main(world: World) -> None:
         app = await world.app(notes())
         monkeypatch.setattr(module, "BATCH", 10)
-        wanted = [request(user, connection_id=f"c{n}") for user in "ab" for n in range(15)]
+        # Each user in turn would have a stream of its own, where the second is at once at its end.
+        wanted = [
+            request("second", connection_id="other"),
+            *(request("first", connection_id=f"c{n}") for n in range(35)),
+            request("second", connection_id="c34"),
+        ]
 
         outcomes = await app.jobs.submit_many(wanted)
 
-        assert statuses(outcomes) == [CREATED] * 15 + [ACTIVE] * 15
+        assert statuses(outcomes) == [CREATED] * 36 + [ACTIVE]
+        assert outcomes[-1].job_id == outcomes[-2].job_id
 
     in_world(tmp_path, main)
 

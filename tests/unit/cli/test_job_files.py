@@ -12,6 +12,7 @@ import pytest
 from headgate.base.errors import StoreUnavailable
 from headgate.cli import job_files
 from headgate.flow.jobs import Jobs
+from headgate.flow.submit_many import BATCH
 from tests.terminal import terminal
 from tests.unit.cli.test_jobs import Run
 from tests.unit.cli.test_jobs import headgate as headgate
@@ -175,13 +176,38 @@ def test_a_failure_says_how_far_it_came(headgate: Run, monkeypatch: pytest.Monke
     told = submit(headgate, *(line(f"user {number}") for number in range(6)), options=())
 
     assert told.exit_code == 4
-    assert "at least 4 of 6 requests were carried out (created 4 · " in told.stderr.replace("\n", " ")
+    said = told.stderr.replace("\n", " ")
+    assert "at least 4 of 6 requests were carried out (created 4 · " in said
+    assert len(jobs(headgate)) == 4
+
+
+def test_lines_that_are_added_after_the_check_are_not_submitted(
+    headgate: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_files, "BATCH", 2)
+    file = Path("many.jsonl")
+    lines = [line(f"user {number}") for number in range(4)]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    submit_many = Jobs.submit_many
+
+    def add_line() -> None:
+        with file.open("a", encoding="utf-8") as more:
+            more.write("nothing\n")
+
+    async def add_line_and_submit(self: Jobs, requests: Any) -> Any:
+        add_line()
+        return await submit_many(self, requests)
+
+    monkeypatch.setattr(Jobs, "submit_many", add_line_and_submit)
+    told = headgate("job", "submit", "--file", "many.jsonl")
+
+    assert told.exit_code == 0, told.output
     assert len(jobs(headgate)) == 4
 
 
 def test_it_has_failed_if_its_results_are_read_no_longer(headgate: Run, tmp_path: Path) -> None:
     file = tmp_path / "many.jsonl"
-    count = 3 * job_files.BATCH
+    count = 3 * BATCH
     file.write_text("\n".join(line(f"user {n}") for n in range(count)), encoding="utf-8")
     with subprocess.Popen(
         [sys.executable, "-m", "headgate", "job", "submit", "--file", str(file), "--json"],
