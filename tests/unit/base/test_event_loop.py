@@ -1,5 +1,6 @@
 """The event loop of our programs: it runs a program to its end, with a calm collector."""
 
+import asyncio
 import gc
 
 import pytest
@@ -18,6 +19,17 @@ def test_a_program_runs_to_its_end_and_its_errors_come_through() -> None:
     assert event_loop.run(answer(42)) == 42
     with pytest.raises(LookupError, match="here"):
         event_loop.run(fail())
+
+
+def test_uvloop_is_used_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def loop() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    assert isinstance(event_loop.run(loop()), uvloop.Loop)
+    monkeypatch.setattr(event_loop, "find_spec", lambda name: None)
+    assert not isinstance(event_loop.run(loop()), uvloop.Loop)
 
 
 def test_modules_are_frozen_once_and_young_objects_collected_less_often() -> None:
