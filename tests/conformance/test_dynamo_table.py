@@ -1,6 +1,8 @@
 """A table of DynamoDB: reads and writes, refused requests, lost answers, and limits."""
 
+from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -77,6 +79,57 @@ async def test_a_range_is_read_in_pages(dynamo_table: DynamoTable) -> None:
     assert [item["pk"] for item in (*page.items, *rest.items)] == list("65432")
     assert rest.after is None
     assert await dynamo_table.count(which) == 5
+
+
+async def test_a_filtered_range_reads_little_where_most_match_and_all_where_few_do(
+    dynamo_table: DynamoTable,
+) -> None:
+    items = [{"pk": "many", "sk": f"{n:03d}", "even": n % 2 == 0} for n in range(200)]
+    await dynamo_table.write_batch(items)
+    client = dynamo.client_of(dynamo_table)
+
+    async def read(even: bool, first: str, limit: int) -> tuple[int, list[int | None]]:
+        client.requests.clear()
+        values = {"even": even}
+        which = KeyRange(pk="many", first=first, where="#even = :even", values=values)
+        found = await dynamo_table.query_all(which, limit=limit)
+        return len(found), [request.get("Limit") for _, request in client.requests]
+
+    assert await read(True, "000", 1) == (1, [1])
+    assert await read(False, "000", 2) == (2, [2, 20])
+    assert await read(True, "000", 300) == (100, [300])
+    # A page of no items is none that DynamoDB gives.
+    assert await read(True, "000", 0) == (0, [])
+
+
+async def test_a_key_that_no_item_can_have_is_not_asked_for(dynamo_table: DynamoTable) -> None:
+    await dynamo_table.write(Put(item={"pk": "a", "sk": "k" * 1023}))
+    await dynamo_table.write(Put(item={"pk": "a", "sk": "l"}))
+    client = dynamo.client_of(dynamo_table)
+    client.requests.clear()
+    long = "k" * 1022 + "é" * 100
+
+    assert await dynamo_table.get(("a", long)) is None
+    assert await dynamo_table.get(("p" * 3000, "b")) is None
+    assert set(await dynamo_table.get_many([("a", long), ("a", "l"), ("a", "")])) == {("a", "l")}
+    after = await dynamo_table.query_all(KeyRange(pk="a", first=long), limit=10)
+    before = await dynamo_table.query_all(KeyRange(pk="a", last=long), limit=10)
+
+    assert [item["sk"] for item in after] == ["l"]
+    assert [item["sk"] for item in before] == ["k" * 1023]
+    # The emulators compare with any text.
+    sent = [value for _, request in client.requests for value in _texts(request)]
+    assert max(len(text.encode()) for text in sent) <= 1024
+
+
+def _texts(request: Any) -> Iterator[str]:
+    """All texts in a request."""
+    if isinstance(request, str):
+        yield request
+    else:
+        values = request.values() if isinstance(request, dict) else request
+        for each in values if isinstance(request, dict | list) else ():
+            yield from _texts(each)
 
 
 @pytest.mark.parametrize("fault", list(Fault))

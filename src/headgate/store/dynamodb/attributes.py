@@ -101,6 +101,26 @@ def check_key(key: Key) -> None:
             )
 
 
+def can_exist(key: Key) -> bool:
+    """Whether there can be an item under the key: DynamoDB refuses even to look for others."""
+    try:
+        check_key(key)
+    except ItemTooLarge:
+        return False
+    return True
+
+
+def cut_bound(sk: str | None) -> str | None:
+    """The end of a range of sort keys, cut to what DynamoDB compares with.
+
+    No sort key is longer, so a range from or to a longer one has the same items, but for one that
+    is the cut text itself.
+    """
+    if sk is None:
+        return None
+    return sk.encode()[:SK_BYTES_MAX].decode(errors="ignore")
+
+
 def size_of(value: Any) -> int:
     """The bytes of a value, as DynamoDB counts them."""
     match value:

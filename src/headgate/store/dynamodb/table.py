@@ -13,6 +13,8 @@ from headgate.store.dynamodb.attributes import (
     Item,
     ItemTooLarge,
     Key,
+    can_exist,
+    cut_bound,
     from_attributes,
     key_of,
     to_key,
@@ -77,7 +79,7 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True):
         expressions = {"KeyConditionExpression": condition}
         if self.where is not None:
             expressions["FilterExpression"] = self.where
-        bounds = {"first": self.first, "last": self.last}
+        bounds = {"first": cut_bound(self.first), "last": cut_bound(self.last)}
         found = expression_parameters(expressions, {**values, **bounds})
         found["ScanIndexForward"] = not self.newest_first
         if self.index is None:
@@ -134,6 +136,8 @@ class DynamoTable:
 
     async def get(self, key: Key) -> Item | None:
         """The item under the key, as it is now."""
+        if not can_exist(key):
+            return None
         found = await self._send("get_item", {"Key": to_key(key), "ConsistentRead": True})
         return from_attributes(found["Item"]) if found.get("Item") else None
 
@@ -144,7 +148,7 @@ class DynamoTable:
 
         With `attributes`, only these and the key of each.
         """
-        wanted = list(dict.fromkeys(keys))
+        wanted = [key for key in dict.fromkeys(keys) if can_exist(key)]
         found = await gather(
             self._get_some(wanted[begin : begin + BATCH_READ_MAX], attributes)
             for begin in range(0, len(wanted), BATCH_READ_MAX)
@@ -191,15 +195,17 @@ class DynamoTable:
         """The first `limit` items of a partition that match, in as many pages as it takes."""
         items: list[Item] = []
         after: Item | None = None
-        while True:
-            # With a filter, a page holds as many as are read, not as many as match.
-            page = await self.query(
-                which, limit=None if which.where else limit - len(items), after=after
-            )
+        # With a filter, a page holds as many as are read, not as many as match. Most do, so the
+        # first page is no larger than without; if they do not, the pages grow.
+        at_most = limit
+        while len(items) < limit:
+            page = await self.query(which, limit=at_most, after=after)
             items += page.items
             after = page.after
-            if after is None or len(items) >= limit:
-                return items[:limit]
+            if after is None:
+                break
+            at_most = 10 * at_most if which.where else limit - len(items)
+        return items[:limit]
 
     async def count(self, which: KeyRange) -> int:
         """How many items of the partition match."""
