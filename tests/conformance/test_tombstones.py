@@ -67,9 +67,11 @@ def deletion_of_record(job: Job, key: str) -> Deletion:
 
 async def bring(store: Store, job: Job, *records: Record) -> Job:
     """Commit a chunk with these records."""
-    after = await store.settle(
-        job_change.advance(job, tally(), {}), ChunkWork(records=list(records))
-    )
+    return await settled_chunk(store, job, ChunkWork(records=list(records)))
+
+
+async def settled_chunk(store: Store, job: Job, work: ChunkWork) -> Job:
+    after = await store.settle(job_change.advance(job, tally(), {}), work)
     assert after is not None
     return after
 
@@ -196,6 +198,22 @@ async def test_records_are_deleted_with_the_items_and_stay_deleted(
     clock.advance(TOMBSTONES_KEPT.total_seconds() + 1)
     await items.forget_removed(limit=9)
     assert await keys(store, await bring(store, job, ONE)) == ["1", "2"]
+
+
+async def test_a_deleted_record_that_its_provider_reports_as_gone_stays_deleted(
+    store: Store, items: ItemStore
+) -> None:
+    # Given a record that was deleted, and then a chunk that says that it is gone at its provider
+    job = await bring(store, await run_one(store), ONE, TWO)
+    assert await items.delete(deletion_of_record(job, "1")) == 1
+    job = await settled_chunk(store, job, ChunkWork(removed=["1", "2", "never there"]))
+    assert await keys(store, job) == []
+
+    # When a worker brings what it had read before
+    job = await bring(store, job, ONE, TWO)
+
+    # Then only what nobody has deleted is stored
+    assert await keys(store, job) == ["2"]
 
 
 # ---- at the same moment ------------------------------------------------------------------------

@@ -42,16 +42,20 @@ async def plan_records(table: DynamoTable, job: Job, work: ChunkWork, now: datet
     # If a key comes twice in a chunk, the later record counts.
     incoming = {record.key: record for record in work.records}
     places = {key: _place(stored_as, job, key) for key in incoming}
+    gone = [key for key in dict.fromkeys(work.removed) if key not in incoming]
+    removed = [keys.record(stored_as, job.connection_id, key) for key in gone]
     owner = keys.owner(stored_as, job.connection_id)
-    found = await table.get_many([*places.values(), owner], _READ) if incoming else {}
+    wanted = [*places.values(), *removed]
+    found = await table.get_many([*wanted, owner], _READ) if wanted else {}
     counts: Counter[str] = Counter()
     writes: list[Write] = []
     for key, record in incoming.items():
         write = _store(record, places[key], found.get(places[key], {}), job, now, counts)
         if write is not None:
             writes.append(write)
-    gone = [key for key in dict.fromkeys(work.removed) if key not in incoming]
-    writes += [Delete(at=keys.record(stored_as, job.connection_id, key)) for key in gone]
+    # A tombstone stays in its place: others may still bring what was deleted.
+    there = [place for place in removed if "hash" in found.get(place, {})]
+    writes += [Delete(at=place, condition="attribute_not_exists(#deleted_at)") for place in there]
     owners: list[Write] = []
     if counts["inserted"] and owner not in found:
         of_user = keys.owners_of(stored_as, job.user_id)
