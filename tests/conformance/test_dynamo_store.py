@@ -10,7 +10,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import Malformed, StoreError, StoreUnavailable
 from headgate.flow.settle import settle_surely
 from headgate.model import change
-from headgate.model.job import Job, Lane, Mode
+from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.lease import Claim
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState
@@ -349,6 +349,25 @@ async def test_a_heartbeat_in_between_is_not_undone(
     assert done == await dynamo_store.get(job.id)
     clock.advance(59)
     assert list(await dynamo_store.list_expired(limit=9)) == []
+
+
+async def test_of_two_who_retry_a_job_at_once_the_slower_only_loses_the_race(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+) -> None:
+    # Given a failed job that another process sets going again while we do
+    running = await run_one(dynamo_store)
+    failed = await settled(
+        dynamo_store, change.fail(running, reason=Reason.REFUSED, error="refused")
+    )
+
+    async def retry() -> None:
+        await settled(elsewhere, change.start_again(failed, Reason.RETRY_NOW))
+
+    client.after_first("get_item", retry)
+
+    # Then we have lost, and no other job is in the way
+    assert await dynamo_store.settle(change.start_again(failed, Reason.RETRY_NOW)) is None
+    assert (await dynamo_store.get(failed.id)).state is JobState.PENDING
 
 
 async def test_a_pause_that_is_asked_for_in_between_is_met(

@@ -136,6 +136,9 @@ class JobLeases(DynamoLeases[Job, JobChange, ChunkWork]):
 
     def explain(self, settlement: _Settlement, failed: ConditionFailed) -> HeadgateError | None:
         """The error that a lock means which another job has; None: the job itself has changed."""
+        if failed.failed[0]:
+            # Perhaps the lock is this job's own, by whoever was faster with the same change.
+            return None
         job = settlement.row
         errors = {
             keys.active_job(job.sync, job.connection_id): ActiveJobExists,
