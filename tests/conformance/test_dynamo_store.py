@@ -370,6 +370,18 @@ async def test_of_two_who_retry_a_job_at_once_the_slower_only_loses_the_race(
     assert (await dynamo_store.get(failed.id)).state is JobState.PENDING
 
 
+async def test_a_record_whose_claim_no_item_holds_is_named_before_it_is_sent(
+    dynamo_store: DynamoStore,
+) -> None:
+    job = await run_one(dynamo_store)
+    before = await everything(dynamo_store)
+
+    with pytest.raises(Malformed, match="'kkkk"):
+        await dynamo_store.claim_records(job, job.sync, ["small", "k" * 1024])
+
+    assert await everything(dynamo_store) == before
+
+
 async def test_a_pause_that_is_asked_for_in_between_is_met(
     dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
 ) -> None:

@@ -6,11 +6,11 @@ the chunk of its job and is valid while the job works on that chunk; nobody has 
 
 from collections.abc import Mapping, Sequence
 
-from headgate.base.errors import StoreUnavailable
+from headgate.base.errors import Malformed, StoreUnavailable
 from headgate.model.job import Job
 from headgate.model.states import JOB, ReceiptState, words
 from headgate.store.dynamodb import keys as catalogue
-from headgate.store.dynamodb.attributes import Item, Key
+from headgate.store.dynamodb.attributes import Item, ItemTooLarge, Key, check_key
 from headgate.store.dynamodb.chunk_work import receipt_item
 from headgate.store.dynamodb.errors import ConditionFailed
 from headgate.store.dynamodb.leases import unchanged
@@ -44,6 +44,9 @@ class DynamoReceipts:
         soon as it does.
         """
         places = _places(job, stored_as, sorted(set(keys)))
+        for place, key in places.items():
+            # Before any of them is sent: what cannot be noted as sent would be sent again.
+            _check_place(place, key)
         for _ in range(_TRIES_MAX):
             if not places or _chunk_id(job) not in await self._chunks_at_work([job.id]):
                 # The job was claimed again meanwhile; whoever has it now sends the records.
@@ -114,6 +117,13 @@ class DynamoReceipts:
 def _places(job: Job, stored_as: str, wanted: Sequence[str]) -> dict[Key, str]:
     pk = catalogue.receipts(stored_as, job.connection_id, job.destination_connection_id)
     return {(pk, catalogue.own_key(key)): key for key in wanted}
+
+
+def _check_place(place: Key, key: str) -> None:
+    try:
+        check_key(place)
+    except ItemTooLarge as error:
+        raise Malformed(f"the record {key[:80]!r}: {error}") from None
 
 
 def _chunk_id(job: Job) -> _ChunkId:
