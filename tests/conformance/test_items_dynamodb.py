@@ -8,6 +8,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import StoreUnavailable
 from headgate.flow.fetch_item import reset_item
 from headgate.flow.recover import rescue_items
+from headgate.flow.settle import settle_surely
 from headgate.model import item as change
 from headgate.model.item import Document
 from headgate.ports.items import Deletion, RegisterResult
@@ -18,6 +19,7 @@ from headgate.store.packing import compress
 from tests.conformance.test_items import claim, claim_one, count_rows, new_item, settled
 from tests.dynamo import client_of
 from tests.dynamo_faults import Fault, first
+from tests.stores import START
 
 
 @pytest.fixture
@@ -100,6 +102,65 @@ async def test_what_a_lost_worker_has_left_is_never_served_and_goes_with_the_nex
     served = (await items.serve(item.id)).document
     assert served is not None and served.content() == newer.body
     assert await count_rows(items) == (1, 3)
+
+
+async def test_a_large_document_is_replaced_after_its_successor_is_named(
+    items: DynamoItems,
+) -> None:
+    # Given a document of many parts, and a worker that dies right after it has replaced it
+    item = await claim_one(items)
+    await settled(items, change.succeed(item), document(12 * PART_BYTES))
+    await reset_item(items, item.id)
+    [item] = await claim(items)
+    client = client_of(items.table)
+    client.requests.clear()
+    client.choose = first(100, Fault.UNREACHABLE, of="batch_write_item")
+    await settled(items, change.succeed(item), document(1000))
+    client.choose = None
+
+    # Then no transaction had to hold what was replaced: 4 MB are the most
+    sent = [request for name, request in client.requests if name == "transact_write_items"]
+    assert [len(request["TransactItems"]) for request in sent] == [2]
+    served = (await items.serve(item.id)).document
+    assert served is not None and served.content() == document(1000).body
+    assert await count_rows(items) == (1, 14)
+
+    # And what is left goes with the next success
+    await reset_item(items, item.id)
+    [item] = await claim(items)
+    await settled(items, change.succeed(item), document(2000))
+    assert await count_rows(items) == (1, 1)
+
+
+async def test_a_document_of_an_item_that_is_deleted_meanwhile_leaves_nothing(
+    items: DynamoItems,
+) -> None:
+    # Given an item that is deleted when its worker has just seen that the claim holds
+    item = await claim_one(items)
+    elsewhere = DynamoItems(items.table)
+
+    async def delete() -> None:
+        deletion = Deletion(connection_id="connection_1", item_ids=[item.id])
+        assert await elsewhere.delete(deletion) == 1
+
+    client_of(items.table).after_first("get_item", delete)
+
+    # When the worker writes the parts of its document, and finds no row to name them
+    assert await items.settle(change.succeed(item), document(3 * PART_BYTES)) is None
+
+    assert await count_rows(items) == (0, 0)
+
+
+async def test_a_large_document_whose_answer_is_lost_stays(items: DynamoItems) -> None:
+    item = await claim_one(items)
+    client, large = client_of(items.table), document(3 * PART_BYTES)
+    client.choose = first(1, Fault.ANSWER_LOST, of="update_item")
+
+    after = await settle_surely(items, ManualClock(START), change.succeed(item), large)
+
+    assert after is not None
+    served = (await items.serve(item.id)).document
+    assert served is not None and served.content() == large.body
 
 
 async def test_forgotten_items_leave_nothing(items: DynamoItems) -> None:

@@ -20,11 +20,18 @@ from headgate.store.packing import ENCODING, PackedDocument
 PART_BYTES = 380_000
 #: The most items of one partition that are read for an item: its row and all parts.
 PARTS_MAX = 1000
+#: The attribute of a row that parts of older documents may be left, until the next success.
+LEFT = "doc_left"
 
 
 def document_id(row: ItemRow, packed: PackedDocument) -> str:
     """The name of a document: no two claims write under the same."""
-    return f"{row.token}-{packed.hash}"
+    return f"{names_of(row.token)}{packed.hash}"
+
+
+def names_of(token: int) -> str:
+    """How the names of all documents of one claim begin."""
+    return f"{token}-"
 
 
 def split(item_id: str, doc_id: str, body: bytes) -> list[Item]:

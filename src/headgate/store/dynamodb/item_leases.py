@@ -15,7 +15,7 @@ from headgate.model.job import Lane
 from headgate.model.states import ITEM, ItemEdge
 from headgate.store.dynamodb import documents, keys
 from headgate.store.dynamodb.at_once import gather
-from headgate.store.dynamodb.attributes import Item, Key
+from headgate.store.dynamodb.attributes import Item, Key, key_of
 from headgate.store.dynamodb.catalogue import listed
 from headgate.store.dynamodb.definition import BY_CONNECTION, BY_STATE, BY_USER, index_keys
 from headgate.store.dynamodb.errors import ConditionFailed
@@ -87,7 +87,10 @@ class ItemLeases(DynamoLeases[ItemRow, ItemChange, Document]):
         """Apply a change and store its document, in one transaction."""
         succeeds = change.edge.name is ItemEdge.SUCCEED
         assert succeeds == (payload is not None), "success has a document"
-        return await super().settle(change, payload)
+        row = await super().settle(change, payload)
+        if row is None and succeeds:
+            await self._drop_unnamed(change)
+        return row
 
     async def prepare(self, settlement: ItemSettlement) -> None:
         """Add the document of a success, or what makes a new id at the provider the item's own."""
@@ -107,24 +110,43 @@ class ItemLeases(DynamoLeases[ItemRow, ItemChange, Document]):
         parts = documents.split(
             settlement.row.id, documents.document_id(settlement.row, packed), packed.body
         )
-        settlement.more = documents.describe(settlement.row, settlement.now, packed, parts)
         old = documents.part_keys(settlement.item)
-        if settlement.row.crashes:
-            old = await self._other_parts(settlement.row.id)
-        new = {(part["pk"], part["sk"]) for part in parts}
-        settlement.writes = [Delete(at=key) for key in old if key not in new]
+        if settlement.row.crashes or settlement.item.get(documents.LEFT):
+            old = await self._parts(settlement.row.id)
+        new = {key_of(part) for part in parts}
+        gone = [key for key in old if key not in new]
+        # A transaction has 4 MB, and what it deletes may count.
+        settlement.writes = [Delete(at=key) for key in gone] if len(gone) == 1 else []
+        settlement.left = gone if len(gone) > 1 else []
+        settlement.more = {
+            **documents.describe(settlement.row, settlement.now, packed, parts),
+            documents.LEFT: True if settlement.left else None,
+        }
         if len(parts) == 1:
             settlement.writes.append(Put(item=parts[0]))
         else:
             # One by one: together they would be more than a client sends without copies.
             await gather(self.table.write_batch([part]) for part in parts)
 
-    async def _other_parts(self, item_id: str) -> list[Key]:
-        """The keys of all parts: those that a lost worker has left too."""
+    async def _parts(self, item_id: str, document: str = "") -> list[Key]:
+        """The keys of all parts of documents whose names begin so, whoever has left them."""
         pk, _ = keys.item(item_id)
-        parts = KeyRange(pk=pk, first="doc#", last="doc#" + keys.LAST)
+        first = f"doc#{document}"
+        parts = KeyRange(pk=pk, first=first, last=first + keys.LAST, keys_only=True)
         found = await self.table.query_all(parts, limit=documents.PARTS_MAX)
-        return [(item["pk"], item["sk"]) for item in found]
+        return [key_of(item) for item in found]
+
+    async def _drop_unnamed(self, change: ItemChange) -> None:
+        """Delete the parts that a claim has written and lost before a row could name them.
+
+        The item may have been deleted meanwhile: then nobody else would ever look for them.
+        """
+        own = documents.names_of(change.before.token + change.fences)
+        if parts := await self._parts(change.after.id, own):
+            row = await self.table.get(self.key(change.after.id))
+            # Perhaps an earlier try was written after all, and its answer lost.
+            if row is None or not str(row.get("doc_id", "")).startswith(own):
+                await self.table.write_batch(deletes=parts)
 
     def explain(self, settlement: ItemSettlement, failed: ConditionFailed) -> HeadgateError | None:
         """Say that another item has the id at the provider."""

@@ -183,11 +183,8 @@ class DynamoItems(ItemRegister):
 
         The row goes with the pointer by which it is found, and after the parts.
         """
-        pk, sk = keys.item(item_id)
-        found = await self.table.query_all(KeyRange(pk=pk), limit=documents.PARTS_MAX)
-        parts = [key_of(item) for item in found if item["sk"] != sk]
-        await self.table.write_batch(deletes=parts)
-        await self.table.transact([Delete(at=(pk, sk)), Delete(at=pointer)])
+        await self.table.write_batch(deletes=await self._parts(item_id))
+        await self.table.transact([Delete(at=keys.item(item_id)), Delete(at=pointer)])
 
     async def forget_removed(self, *, limit: int) -> int:
         """Delete some items of one removed connection; returns how many."""

@@ -59,6 +59,8 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True):
     where: str | None = None
     values: dict[str, Any] = {}
     newest_first: bool = False
+    #: Whether only the keys of the items are returned; the items are read and paid for.
+    keys_only: bool = False
 
     def parameters(self) -> dict[str, Any]:
         """The parameters of the query."""
@@ -79,6 +81,8 @@ class KeyRange(msgspec.Struct, frozen=True, kw_only=True):
         expressions = {"KeyConditionExpression": condition}
         if self.where is not None:
             expressions["FilterExpression"] = self.where
+        if self.keys_only:
+            expressions["ProjectionExpression"] = "#pk, #sk"
         bounds = {"first": cut_bound(self.first), "last": cut_bound(self.last)}
         found = expression_parameters(expressions, {**values, **bounds})
         found["ScanIndexForward"] = not self.newest_first
