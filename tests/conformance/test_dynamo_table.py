@@ -5,12 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import SchemaBehind, StoreUnavailable
 from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX, ItemTooLarge
 from headgate.store.dynamodb.client import TRIES_MAX
-from headgate.store.dynamodb.definition import BY_STATE
+from headgate.store.dynamodb.definition import BY_STATE, TTL
 from headgate.store.dynamodb.errors import ConditionFailed
 from headgate.store.dynamodb.keys import in_index
 from headgate.store.dynamodb.table import DynamoTable, KeyRange
@@ -209,6 +210,55 @@ async def test_a_table_that_is_missing_is_named(ministack_address: str, clock: M
             await table.get(KEY)
     finally:
         await table.close()
+
+
+async def test_a_table_is_whole_whoever_was_interrupted_while_it_was_made(
+    dynamo_table: DynamoTable, clock: ManualClock
+) -> None:
+    """What has ended is deleted by DynamoDB, by a rule of its own: the second request."""
+    table = await _beside(dynamo_table, clock)
+    client = dynamo.client_of(table)
+    client.choose = first(1, Fault.UNREACHABLE, of="update_time_to_live")
+    try:
+        with pytest.raises(StoreUnavailable):
+            await table.create()
+        assert not await table.create()
+        assert not await table.create()
+        found = await client.send("describe_time_to_live", {"TableName": table.name})
+    finally:
+        await table.close()
+    rule = found["TimeToLiveDescription"]
+    assert (rule["TimeToLiveStatus"], rule["AttributeName"]) == ("ENABLED", TTL)
+    assert client.sent["update_time_to_live"] == 2
+
+
+async def test_of_two_who_make_a_table_at_once_both_go_on(
+    dynamo_table: DynamoTable, clock: ManualClock
+) -> None:
+    slower, faster = [await _beside(dynamo_table, clock) for _ in range(2)]
+    client = dynamo.client_of(slower)
+
+    def see_none(operation: str, request: Any) -> None:
+        """Answer the first look as it was before the other began."""
+        client.choose = None
+        missing = {"Error": {"Code": "ResourceNotFoundException", "Message": "on purpose"}}
+        raise ClientError(missing, operation)  # type: ignore[arg-type]
+
+    client.choose = see_none
+    try:
+        assert await faster.create()
+        assert not await slower.create()
+        assert client.sent["create_table"] == 1
+    finally:
+        await slower.close()
+        await faster.close()
+
+
+async def _beside(table: DynamoTable, clock: ManualClock) -> DynamoTable:
+    """An open table that is not made yet, on the same emulator."""
+    other = dynamo.table_on(table.client.address.endpoint or "", f"{table.name}_beside", clock)
+    await other.open()
+    return other
 
 
 async def test_the_time_agrees_with_the_answers_of_dynamodb(

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from headgate.base.errors import SchemaBehind, StoreUnavailable
+from headgate.base.errors import SchemaBehind, StoreError, StoreUnavailable
 from headgate.store.dynamodb.at_once import gather
 from headgate.store.dynamodb.attributes import (
     Item,
@@ -115,19 +115,29 @@ class DynamoTable:
 
     async def create(self) -> bool:
         """Make the table if there is none, and wait until it can be used; whether it was made."""
-        made = await self._find_status() is None
-        if made:
-            await self._send("create_table", definition(), repeat=False)
+        made = await self._find_status() is None and await self._create()
         for _ in range(_CREATE_LOOKS_MAX):
             if await self._find_status() == "ACTIVE":
                 break
             await self.client.sleep(_CREATE_LOOK_S)
         else:
             raise StoreUnavailable(f"the table {self.name!r} is not ready yet")
-        if made:
+        # Whoever made the table may have died before this.
+        found = await self._send("describe_time_to_live", {})
+        if found["TimeToLiveDescription"]["TimeToLiveStatus"] in {"DISABLED", "DISABLING"}:
             rule = {"TimeToLiveSpecification": time_to_live()}
             await self._send("update_time_to_live", rule, repeat=False)
         return made
+
+    async def _create(self) -> bool:
+        """Make the table; False if another does so at this moment."""
+        try:
+            await self._send("create_table", definition(), repeat=False)
+        except StoreError:
+            if await self._find_status() is None:
+                raise
+            return False
+        return True
 
     async def _find_status(self) -> str | None:
         try:
