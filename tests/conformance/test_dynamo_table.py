@@ -172,6 +172,26 @@ async def test_the_outcome_of_a_write_without_an_answer_is_unknown(
     assert client.sent["update_item"] == 1
 
 
+async def test_a_failure_of_what_stands_before_dynamodb_is_no_answer(
+    dynamo_table: DynamoTable,
+) -> None:
+    """Its answer has a status, and no name that DynamoDB gives to an error."""
+    client = dynamo.client_of(dynamo_table)
+
+    def fail(operation: str, request: Any) -> None:
+        client.choose = None
+        answer = {"Error": {"Code": "502"}, "ResponseMetadata": {"HTTPStatusCode": 502}}
+        raise ClientError(answer, operation)  # type: ignore[arg-type]
+
+    client.choose = fail
+    assert await dynamo_table.get(KEY) is None
+    assert client.sent["get_item"] == 2
+    client.choose = fail
+    with pytest.raises(StoreUnavailable):
+        await dynamo_table.write(Update(at=KEY, change="ADD #n :one", values={"one": 1}))
+    assert client.sent["update_item"] == 1
+
+
 @pytest.mark.parametrize("fault", [Fault.THROUGHPUT, Fault.THROTTLED, Fault.CONFLICT])
 async def test_a_refused_write_is_sent_again_after_growing_rests(
     dynamo_table: DynamoTable, clock: ManualClock, fault: Fault

@@ -20,10 +20,9 @@ from headgate.base.clock import Clock
 from headgate.base.errors import StoreError, StoreUnavailable
 from headgate.store.dynamodb.address import DynamoAddress
 from headgate.store.dynamodb.errors import (
-    FAILED,
     UNREACHABLE,
-    code_of,
     condition_failed,
+    has_failed,
     may_be_repeated,
     translate,
 )
@@ -126,8 +125,8 @@ class DynamoClient:
                     # Perhaps it was an earlier try itself, whose answer was lost.
                     raise StoreUnavailable() if lost else failed from None
                 last = translate(error, self.address.table)
-                lost = lost or code_of(error) in FAILED
-                if not may_be_repeated(error) and not (repeat and code_of(error) in FAILED):
+                lost = lost or has_failed(error)
+                if not may_be_repeated(error) and not (repeat and has_failed(error)):
                     raise last from error
             except UNREACHABLE as error:
                 lost, last = True, StoreUnavailable(f"DynamoDB did not answer: {error!r}")

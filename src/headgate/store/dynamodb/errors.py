@@ -20,8 +20,10 @@ THROTTLED = frozenset(
         "TransactionConflictException",
     }
 )
-#: It may or may not have taken effect.
-FAILED = frozenset({"InternalServerError", "InternalFailure", "ServiceUnavailable", "500", "503"})
+#: It may or may not have taken effect, and neither if the answer has a status from this one on:
+#: what stands before DynamoDB answers 502 or 504 without a name of the error.
+FAILED = frozenset({"InternalServerError", "InternalFailure", "ServiceUnavailable"})
+_FAILED_STATUS = 500
 #: Of the reasons why a transaction was cancelled: it may be sent again after a while.
 CONFLICTS = frozenset(
     {"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError", "None"}
@@ -44,6 +46,12 @@ class ConditionFailed(Exception):
 def code_of(error: ClientError) -> str:
     """DynamoDB's name of the error."""
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def has_failed(error: ClientError) -> bool:
+    """Whether DynamoDB itself failed, so that the request may or may not have taken effect."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return code_of(error) in FAILED or (status >= _FAILED_STATUS and not may_be_repeated(error))
 
 
 def cancellation_codes(error: ClientError) -> list[str]:
@@ -83,7 +91,7 @@ def translate(error: ClientError, table: str) -> StoreError:
         return SchemaBehind(f"there is no DynamoDB table {table!r}: run `headgate migrate`")
     if may_be_repeated(error):
         return StoreUnavailable(f"DynamoDB has refused too many requests: {code}")
-    if code in FAILED:
+    if has_failed(error):
         return StoreUnavailable(f"DynamoDB failed: {code}")
     return StoreError(f"DynamoDB refused a request: {error}")
 
