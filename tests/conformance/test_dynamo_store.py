@@ -1,5 +1,6 @@
 """What only the store on DynamoDB has to prove: large chunks, lost answers, indexes behind."""
 
+import re
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from typing import Any
@@ -560,6 +561,28 @@ async def test_a_hint_claims_its_job_once(dynamo_store: DynamoStore) -> None:
     await settled(dynamo_store, change.rest(running, tally(), {}))
     assert await claim(0) is None
     assert (await claim(1)) is not None
+
+
+async def test_an_application_may_have_more_syncs_than_a_condition_names_at_once(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    others = [f"other_{number}" for number in range(150)]
+    large = DynamoStore(dynamo_store.table, [*others, *SYNCS])
+    job = await submit_one(large)
+
+    claimed = await large.claim_job(job.id, step=0, worker="w", lease=LEASE)
+    assert claimed is not None
+    await shut_one(large, connection_id="connection_2")
+    assert list((await large.open_breakers()).values()) == [1]
+
+    # The emulators accept longer ones.
+    named = [
+        listed.count(":")
+        for _, request in client.requests
+        for part in ("ConditionExpression", "FilterExpression")
+        for listed in re.findall(r"IN \(([^)]*)\)", request.get(part, ""))
+    ]
+    assert max(named) == 100
 
 
 async def test_a_hint_that_comes_too_early_or_to_another_application_claims_nothing(

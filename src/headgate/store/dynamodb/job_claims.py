@@ -22,6 +22,7 @@ from headgate.store.dynamodb.leases import time_of
 from headgate.store.dynamodb.merge import query_shards
 from headgate.store.dynamodb.rows import plain
 from headgate.store.dynamodb.table import KeyRange
+from headgate.store.dynamodb.writes import is_one_of
 
 #: When to claim again if another claim took what this one saw.
 CROWDED_S = 0.05
@@ -41,16 +42,15 @@ class JobClaims(JobLeases):
         condition, values = "#wake_at <= :now", dict[str, object]()
         if step is not None:
             condition, values["step"] = f"{condition} AND #steps = :step", step
-        named = {f"sync_{place}": sync for place, sync in enumerate(self.syncs)}
-        if not named:
+        if not self.syncs:
             return None
-        own = ", ".join(f":{name}" for name in named)
+        is_own, named = is_one_of("sync", self.syncs)
         now = self.table.now()
         return await self.claim_row(
             job_id,
             worker=worker,
             lease=lease,
-            condition=f"{condition} AND #sync IN ({own})",
+            condition=f"{condition} AND {is_own}",
             values={**values, **named},
             more={
                 "reason": plain(Reason.WORKING),

@@ -21,7 +21,7 @@ from headgate.store.dynamodb.job_lists import COUNT_MAX, JobLists
 from headgate.store.dynamodb.merge import query_shards
 from headgate.store.dynamodb.rows import plain
 from headgate.store.dynamodb.table import KeyRange
-from headgate.store.dynamodb.writes import Update, set_and_remove
+from headgate.store.dynamodb.writes import Update, is_one_of, set_and_remove
 
 #: The most providers that are looked at; an application has a few.
 PROVIDERS_MAX = 1000
@@ -72,12 +72,11 @@ class JobRecovery(JobLists):
 
     def _shut_ranges(self, provider: str, last: str | None = None) -> list[KeyRange]:
         """The jobs of this application that wait for the provider's cool-down."""
-        named = {f"sync_{place}": sync for place, sync in enumerate(self.syncs)}
-        if not named:
+        if not self.syncs:
             return []
-        where = f"#sync IN ({', '.join(f':{name}' for name in named)})"
+        where, named = is_one_of("sync", self.syncs)
         return [
-            KeyRange(pk=shard, last=last, index=BY_STATE, where=where, values=dict(named))
+            KeyRange(pk=shard, last=last, index=BY_STATE, where=where, values=named)
             for shard in breaker_shards(provider)
         ]
 

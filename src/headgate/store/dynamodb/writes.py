@@ -6,6 +6,7 @@ In an expression `#name` is the attribute of that name and `:name` a value given
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +25,10 @@ from headgate.store.dynamodb.attributes import (
 
 _NAMES = re.compile(r"#[A-Za-z0-9_]+")
 _VALUES = re.compile(r":[A-Za-z0-9_]+")
+
+#: What DynamoDB allows: an expression, and the values after an IN.
+EXPRESSION_BYTES_MAX = 4096
+IN_MAX = 100
 
 #: The condition that there is no item under the key.
 IS_NEW = "attribute_not_exists(#pk)"
@@ -130,6 +135,9 @@ IN_TRANSACTION: dict[type[Write], str] = {
 
 def expression_parameters(expressions: dict[str, str], values: dict[str, Any]) -> dict[str, Any]:
     """The parameters of these expressions: themselves, and the names and values in them."""
+    for each in expressions.values():
+        # DynamoDB refuses a longer one, and not every emulator does.
+        assert len(each.encode()) <= EXPRESSION_BYTES_MAX, "an expression that is too long"
     text = " ".join(expressions.values())
     names = {each: each[1:] for each in _NAMES.findall(text)}
     used = {each: to_attribute(values[each[1:]]) for each in _VALUES.findall(text)}
@@ -139,6 +147,17 @@ def expression_parameters(expressions: dict[str, str], values: dict[str, Any]) -
     if used:
         parameters["ExpressionAttributeValues"] = used
     return parameters
+
+
+def is_one_of(name: str, allowed: Sequence[str]) -> tuple[str, Item]:
+    """The condition that an attribute has one of these values, and the values by their names."""
+    values = {f"{name}_{place}": value for place, value in enumerate(allowed)}
+    named = [f":{each}" for each in values]
+    parts = [
+        f"#{name} IN ({', '.join(named[begin : begin + IN_MAX])})"
+        for begin in range(0, len(named), IN_MAX)
+    ]
+    return f"({' OR '.join(parts)})", values
 
 
 def set_and_remove(item: Item) -> str:

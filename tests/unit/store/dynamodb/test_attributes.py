@@ -20,7 +20,7 @@ from headgate.store.dynamodb.attributes import (
     to_attribute,
     to_attributes,
 )
-from headgate.store.dynamodb.writes import Put, Update, set_and_remove
+from headgate.store.dynamodb.writes import Put, Update, is_one_of, set_and_remove
 
 VALUES = st.recursive(
     st.none()
@@ -100,6 +100,19 @@ def test_only_the_names_and_values_of_an_expression_are_sent() -> None:
         "#token": "token",
     }
     assert request["ExpressionAttributeValues"] == {":state": {"S": "new"}, ":token": {"N": "1"}}
+
+
+def test_a_condition_names_no_more_values_at_once_than_dynamodb_takes() -> None:
+    condition, values = is_one_of("sync", [f"sync_{number}" for number in range(201)])
+
+    assert [part.count(":") for part in condition.split(" OR ")] == [100, 100, 1]
+    assert values["sync_200"] == "sync_200"
+
+
+def test_an_expression_that_dynamodb_refuses_is_not_sent() -> None:
+    condition, values = is_one_of("sync", ["any"] * 1000)
+    with pytest.raises(AssertionError, match="too long"):
+        Update(at=("a", "b"), change="SET #a = :any_0", condition=condition, values=values).request()
 
 
 def test_a_write_without_expressions_sends_no_names() -> None:
