@@ -132,6 +132,42 @@ _SPECIFIED = {
 }
 
 
+# ---- the retention of jobs ---------------------------------------------------------------------
+
+
+async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_jobs(
+    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    # Given an old job with more events than one page has, and many later ones
+    old = await run_one(dynamo_store, user_id="ada", connection_id="c1")
+    told = [
+        {"pk": keys.job(old.id)[0], "sk": keys.event_sk(number), "told": ["x" * 100_000]}
+        for number in range(100, 118)
+    ]
+    for begin in range(0, len(told), 9):
+        await dynamo_store.table.write_batch(told[begin : begin + 9])
+    await settled(dynamo_store, change.succeed(old, tally(), {}))
+    for _ in range(70):
+        clock.advance(1)
+        later = await run_one(dynamo_store, user_id="ada", connection_id="c1")
+        await settled(dynamo_store, change.succeed(later, tally(), {}))
+    clock.advance(8 * 86_400)
+    client.requests.clear()
+
+    # When it is pruned
+    assert (await dynamo_store.prune_jobs(older_than=timedelta(days=7), limit=1)).count == 1
+
+    # Then nothing of it is left, and only the newest of the others were read
+    assert not [pk for pk, _ in await dynamo.scan(dynamo_store.table) if old.id in pk]
+    reads = [
+        len(of_table["Keys"])
+        for name, request in client.requests
+        if name == "batch_get_item"
+        for of_table in request["RequestItems"].values()
+    ]
+    assert sum(reads) < 60
+
+
 # ---- a chunk that is too large for one transaction ---------------------------------------------
 
 

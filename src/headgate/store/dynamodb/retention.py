@@ -4,13 +4,13 @@ What is still asked of old jobs is kept: a user's last job of each sync and conn
 one that succeeded.
 """
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, PrunedJobs
 from headgate.store.dynamodb import keys
+from headgate.store.dynamodb.attributes import Item, key_of
 from headgate.store.dynamodb.definition import BY_SYNC
 from headgate.store.dynamodb.errors import ConditionFailed
 from headgate.store.dynamodb.job_items import sync_shards
@@ -20,10 +20,9 @@ from headgate.store.dynamodb.rows import plain
 from headgate.store.dynamodb.table import KeyRange
 from headgate.store.dynamodb.writes import Delete, Write
 
-#: The most jobs of a connection that are looked at for a later one.
-_OTHERS_MAX = 1000
-#: The most event items of a job that are deleted at once.
-_EVENTS_MAX = 10_000
+#: The most jobs of a connection that are looked at for a later one, and how many at a time: the
+#: newest first, so that the first few are enough for almost every job.
+_OTHERS_MAX, _OTHERS_PAGE = 1000, 50
 
 
 class JobRetention(JobRecovery):
@@ -55,32 +54,27 @@ class JobRetention(JobRecovery):
         """Delete the job if it ended before then and is not the last of its kind."""
         if job.finished_at is None or job.finished_at >= before:
             return False
-        later = await self._later(job)
-        if not later:
-            return False
-        if job.state is JobState.SUCCESS and all(
-            each.state is not JobState.SUCCESS for each in later
-        ):
-            return False
-        return await self._delete_job(job)
+        return await self._has_later(job) and await self._delete_job(job)
 
-    async def _later(self, job: Job) -> Sequence[Job]:
-        """Jobs of the same user, sync and connection that ended later."""
+    async def _has_later(self, job: Job) -> bool:
+        """Whether a job of the same user, sync and connection ended later, as well as this one."""
         same = JobFilter(user_id=job.user_id, sync=job.sync, connection_id=job.connection_id)
-        found = await self.list_jobs(same, limit=_OTHERS_MAX)
-        assert job.finished_at is not None
-        return [each for each in found if each.finished_at and each.finished_at > job.finished_at]
+        before: str | None = None
+        for _ in range(0, _OTHERS_MAX, _OTHERS_PAGE):
+            found = await self.list_jobs(same, limit=_OTHERS_PAGE, before=before)
+            if any(_outlasts(each, job) for each in found):
+                return True
+            if len(found) < _OTHERS_PAGE:
+                break
+            before = found[-1].id
+        return False
 
     async def _delete_job(self, job: Job) -> bool:
         """Delete the job, unless somebody has retried it; its old events go first.
 
         A crash between leaves a job without events, which the next round deletes.
         """
-        which = KeyRange(
-            pk=keys.job(job.id)[0], first=keys.event_sk(0), last=keys.event_sk(10**12 - 1)
-        )
-        events = await self.table.query_all(which, limit=_EVENTS_MAX)
-        await self.table.write_batch(deletes=[(item["pk"], item["sk"]) for item in events])
+        await self._delete_events(job)
         writes: list[Write] = [
             Delete(
                 at=self.key(job.id),
@@ -95,3 +89,27 @@ class JobRetention(JobRecovery):
         except ConditionFailed:
             return False
         return True
+
+    async def _delete_events(self, job: Job) -> None:
+        """Delete all events of the job, page by page: without it, nothing would find the rest."""
+        which = KeyRange(
+            pk=keys.job(job.id)[0],
+            first=keys.event_sk(0),
+            last=keys.event_sk(10**12 - 1),
+            keys_only=True,
+        )
+        after: Item | None = None
+        while True:
+            page = await self.table.query(which, after=after)
+            await self.table.write_batch(deletes=[key_of(item) for item in page.items])
+            after = page.after
+            if after is None:
+                return
+
+
+def _outlasts(other: Job, job: Job) -> bool:
+    """Whether the other job ended later, and is a success if this one is."""
+    assert job.finished_at is not None
+    if other.finished_at is None or other.finished_at <= job.finished_at:
+        return False
+    return other.state is JobState.SUCCESS or job.state is not JobState.SUCCESS
