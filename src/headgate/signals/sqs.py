@@ -5,6 +5,7 @@ claimed, or further on, and does nothing. One that is lost is sent again by the 
 that cannot be sent is logged, and costs time.
 """
 
+import asyncio
 import hashlib
 import math
 import re
@@ -35,10 +36,12 @@ BATCH_MAX = 10
 DELAY_S_MAX = int(AHEAD_MAX.total_seconds())
 #: A message group's name: so many letters, digits and marks of ASCII.
 _GROUP = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
-#: Sending is never worth a long wait: the sweeper sends what was not sent.
+#: Sending is never worth a long wait: the sweeper sends what was not sent. A person may be waiting
+#: for the answer to what is announced, so all tries of a request end after `SEND_S_MAX`.
 _CONNECT_S_MAX = 3.0
 _READ_S_MAX = 5.0
 _TRIES_MAX = 3
+SEND_S_MAX = 8.0
 
 _log = get_logger(__name__)
 
@@ -110,19 +113,22 @@ class SqsSignal(LocalSignal):
         waiting = list(self._soon(due))
         for first in range(0, len(waiting), BATCH_MAX):
             batch = waiting[first : first + BATCH_MAX]
-            await self._send_batch(
-                url, [_entry(number, job, delay_s) for number, (job, delay_s) in enumerate(batch)]
-            )
+            entries = [_entry(number, job, delay_s) for number, (job, delay_s) in enumerate(batch)]
+            try:
+                await self._send_batch(url, entries)
+            except ClientError as error:
+                _note_not_sent(len(batch), error)
+            except (BotoCoreError, OSError, TimeoutError) as error:
+                # SQS does not answer, and the next request would wait as long.
+                _note_not_sent(len(waiting) - first, error)
+                return
 
     async def _send_batch(
         self, url: str, entries: "Sequence[SendMessageBatchRequestEntryTypeDef]"
     ) -> None:
         assert self._client is not None, "the signal was not started"
-        try:
+        async with asyncio.timeout(SEND_S_MAX):
             sent = await self._client.send_message_batch(QueueUrl=url, Entries=entries)
-        except (BotoCoreError, ClientError, OSError, TimeoutError) as error:
-            _log.warning(LogEvent.HINTS_NOT_SENT, count=len(entries), error=describe_error(error))
-            return
         failed = sent.get("Failed", ())
         if failed:
             _log.warning(LogEvent.HINTS_NOT_SENT, count=len(failed), error=failed[0]["Code"])
@@ -136,6 +142,10 @@ class SqsSignal(LocalSignal):
             delay_s = max(0, math.ceil(wait_s))
             if delay_s <= DELAY_S_MAX:
                 yield job, delay_s
+
+
+def _note_not_sent(count: int, error: Exception) -> None:
+    _log.warning(LogEvent.HINTS_NOT_SENT, count=count, error=describe_error(error))
 
 
 def _entry(number: int, job: JobHint, delay_s: int) -> "SendMessageBatchRequestEntryTypeDef":

@@ -1,5 +1,6 @@
 """Hints over SQS: one message for each job that waits, to its lane's queue, in its user's group."""
 
+import asyncio
 import io
 import json
 import string
@@ -16,6 +17,7 @@ from headgate.base.log import configure
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
 from headgate.ports.signal import CONTROL, job_hints, lane_topic
+from headgate.signals import sqs
 from headgate.signals.sqs import DELAY_S_MAX, HintMessage, SqsSignal, decode_message, group_of
 from tests.emulators import CREDENTIALS
 from tests.unit.signals.listeners import Listener
@@ -133,6 +135,30 @@ async def test_a_queue_that_cannot_be_reached_costs_a_line_in_the_log() -> None:
         await signal.stop()
     [line] = [json.loads(each) for each in output.getvalue().splitlines()]
     assert (line["event"], line["count"]) == ("hints_not_sent", 1)
+
+
+async def test_a_queue_that_does_not_answer_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever waits to be sent: a person may wait for the end of it."""
+    asked: list[asyncio.StreamWriter] = []
+
+    async def keep_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(writer)
+
+    monkeypatch.setattr(sqs, "SEND_S_MAX", 0.2)
+    async with await asyncio.start_server(keep_silent, "127.0.0.1", 0) as server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        signal = SqsSignal({Lane.COLD: f"{address}/1/queue"}, ManualClock(NOW))
+        await signal.start()
+        output = io.StringIO()
+        configure(ManualClock(NOW), json=True, stream=output)
+        await signal.announce(COLD, job_hints([cold(number) for number in range(25)]))
+        await signal.stop()
+        for writer in asked:
+            writer.close()
+            await writer.wait_closed()
+    [line] = [json.loads(each) for each in output.getvalue().splitlines()]
+    assert (line["event"], line["count"], len(asked)) == ("hints_not_sent", 25, 1)
 
 
 def test_a_group_is_the_user_or_a_hash_of_the_user() -> None:
