@@ -17,7 +17,7 @@ from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState
 from headgate.ports.job_hints import HintedClaims
 from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, Store
-from headgate.store.dynamodb import keys
+from headgate.store.dynamodb import keys, records
 from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX
 from headgate.store.dynamodb.client import TRIES_MAX
 from headgate.store.dynamodb.store import DynamoStore
@@ -558,6 +558,37 @@ async def test_the_active_job_of_a_connection_is_known_before_any_index_shows_it
     job = await submit_one(dynamo_store, connection_id="c")
 
     assert list(await dynamo_store.list_jobs(wanted, limit=1)) == [job]
+
+
+async def test_a_page_of_records_looks_at_so_many_of_all_connections_and_keeps_what_matches(
+    dynamo_store: DynamoStore, client: FaultyClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given connections none of whose records match
+    monkeypatch.setattr(records, "SCAN_MAX", 10)
+    monkeypatch.setattr(records, "_LOOK", 4)
+    for number in range(6):
+        job = await run_one(dynamo_store, user_id="ada", connection_id=f"c{number}")
+        await dynamo_store.settle(change.advance(job, tally(), {}), many(3))
+    which = RecordFilter(sync=job.sync, user_id="ada", key_prefix="other")
+
+    # When all pages are read
+    places, after = list[str](), None
+    client.requests.clear()
+    while True:
+        page = await dynamo_store.find_records(which, after=after, limit=5)
+        after = page.after
+        if after is None:
+            break
+        places.append(f"{after.connection_id} {after.key}")
+
+    # Then each has looked at ten, a few at a time
+    assert places == ["c3 record_0000"]
+    wanted = [
+        request["Limit"]
+        for _, request in client.requests
+        if "record#" in str(request.get("ExpressionAttributeValues"))
+    ]
+    assert max(wanted) == 5
 
 
 async def test_a_user_s_records_are_found_without_a_look_at_those_of_others(

@@ -15,8 +15,10 @@ from headgate.store.dynamodb.rows import plain
 from headgate.store.dynamodb.table import DynamoTable, KeyRange
 from headgate.store.dynamodb.writes import Delete
 
-#: The most records of a connection that one page looks at, and the most connections.
+#: The most records that one page looks at, and the most connections.
 SCAN_MAX = 10_000
+#: How many of them are read at once.
+_LOOK = 200
 CONNECTIONS_MAX = 100
 
 
@@ -116,11 +118,17 @@ class DynamoRecords:
         start = None if after is None else after.connection_id
         mine = await self._owners(which, start=start, limit=CONNECTIONS_MAX + 1)
         rows: list[RecordRow] = []
+        left = SCAN_MAX
         for owner in mine[:CONNECTIONS_MAX]:
             connection_id, user_id = owner["sk"], owner["user_id"]
             begin = after.key if after is not None and connection_id == start else None
+            if left <= 0:
+                return _page(rows, RecordPosition(connection_id, None), limit)
             room = limit + 1 - len(rows)
-            found, end = await self._look(which, connection_id, begin, room=room)
+            found, looked, end = await self._look(
+                which, connection_id, begin, room=room, at_most=left
+            )
+            left -= looked
             rows += [_row(which.sync, connection_id, item, user_id) for item in found]
             # A connection that was not read to its end, or a full page: the next one goes on here.
             if end is not None or len(rows) > limit:
@@ -146,18 +154,33 @@ class DynamoRecords:
         return [owner for owner in found if which.user_id in (None, owner["user_id"])]
 
     async def _look(
-        self, which: RecordFilter, connection_id: str, after: str | None, *, room: int
-    ) -> tuple[list[Item], RecordPosition | None]:
-        """At most `room` of the next `SCAN_MAX` records, and where these end; None: no more."""
+        self,
+        which: RecordFilter,
+        connection_id: str,
+        after: str | None,
+        *,
+        room: int,
+        at_most: int,
+    ) -> tuple[list[Item], int, RecordPosition | None]:
+        """At most `room` matching ones of the next records, and how many were looked at.
+
+        Besides, where these end; None: there are no more.
+        """
         if which.key_prefix is None and which.since is None and which.until is None:
-            return await self._read_records(
-                which.sync, connection_id, after=after, limit=room
-            ), None
-        found = await self._read_records(which.sync, connection_id, after=after, limit=SCAN_MAX)
-        end = None
-        if len(found) == SCAN_MAX:
-            end = RecordPosition(connection_id, _key_of(found[-1]))
-        return [item for item in found if _matches(item, which)][:room], end
+            found = await self._read_records(which.sync, connection_id, after=after, limit=room)
+            return found, 0, None
+        matching: list[Item] = []
+        looked = 0
+        # A few at a time: those that do not match are not kept, and each may have 400 KB.
+        while looked < at_most and len(matching) < room:
+            some = min(_LOOK, at_most - looked)
+            found = await self._read_records(which.sync, connection_id, after=after, limit=some)
+            matching += [item for item in found if _matches(item, which)]
+            if len(found) < some:
+                return matching[:room], looked + len(found), None
+            looked, after = looked + some, _key_of(found[-1])
+        end = None if after is None else RecordPosition(connection_id, after)
+        return matching[:room], looked, end
 
     async def records_under_key(
         self, which: RecordFilter, key: str, *, limit: int
