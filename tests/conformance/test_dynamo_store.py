@@ -476,6 +476,23 @@ async def test_a_change_whose_answers_are_lost_is_written_once(
 
 
 @pytest.mark.fault(13)
+async def test_what_is_claimed_beside_a_claim_without_an_answer_is_worked_on(
+    dynamo_store: DynamoStore, client: FaultyClient
+) -> None:
+    jobs = [await submit_one(dynamo_store) for _ in range(5)]
+    client.choose = first(1, Fault.UNREACHABLE, of="update_item")
+
+    async def claim() -> list[str]:
+        found = await dynamo_store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        return [job.id for job in found.jobs]
+
+    claimed = await claim()
+
+    assert len(claimed) == 4
+    client.choose = None
+    assert sorted([*claimed, *await claim()]) == [job.id for job in jobs]
+
+
 async def test_a_claim_whose_answer_is_lost_is_found_by_the_sweeper(
     dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:

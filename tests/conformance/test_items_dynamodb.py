@@ -163,6 +163,18 @@ async def test_a_large_document_whose_answer_is_lost_stays(items: DynamoItems) -
     assert served is not None and served.content() == large.body
 
 
+async def test_items_claimed_beside_one_without_an_answer_are_worked_on(
+    items: DynamoItems,
+) -> None:
+    await items.register([new_item() for _ in range(5)])
+    client = client_of(items.table)
+    client.choose = first(1, Fault.UNREACHABLE, of="update_item")
+
+    assert len(await claim(items, limit=5)) == 4
+    client.choose = None
+    assert len(await claim(items, limit=5)) == 1
+
+
 async def test_forgotten_items_leave_nothing(items: DynamoItems) -> None:
     item = await claim_one(items)
     await settled(items, change.succeed(item), document(2 * PART_BYTES - 2000))

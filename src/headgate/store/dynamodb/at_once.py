@@ -15,6 +15,14 @@ async def gather(work: Iterable[Awaitable[T]]) -> list[T]:
 
     What `work` generates begins when its turn has come: if this is cancelled, the rest never was.
     """
+    results, errors = await gather_most(work)
+    if errors:
+        raise errors[0]
+    return results
+
+
+async def gather_most(work: Iterable[Awaitable[T]]) -> tuple[list[T], list[Exception]]:
+    """As `gather`, but returns the results of those that did not fail, and the errors."""
     numbered = enumerate(work)
     results: dict[int, T] = {}
     errors: list[Exception] = []
@@ -27,6 +35,4 @@ async def gather(work: Iterable[Awaitable[T]]) -> list[T]:
                 errors.append(error)
 
     await asyncio.gather(*(run() for _ in range(AT_ONCE_MAX)))
-    if errors:
-        raise errors[0]
-    return [results[place] for place in range(len(results))]
+    return [results[place] for place in sorted(results)], errors

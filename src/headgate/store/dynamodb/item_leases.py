@@ -8,13 +8,13 @@ waits before it.
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 
-from headgate.base.errors import Conflict, HeadgateError
+from headgate.base.errors import Conflict, HeadgateError, StoreError
 from headgate.model.item import ITEMS, Document, ItemChange
 from headgate.model.item import Item as ItemRow
 from headgate.model.job import Lane
 from headgate.model.states import ITEM, ItemEdge
 from headgate.store.dynamodb import documents, keys
-from headgate.store.dynamodb.at_once import gather
+from headgate.store.dynamodb.at_once import gather, gather_most
 from headgate.store.dynamodb.attributes import Item, Key, key_of
 from headgate.store.dynamodb.catalogue import listed
 from headgate.store.dynamodb.definition import BY_CONNECTION, BY_STATE, BY_USER, index_keys
@@ -179,18 +179,25 @@ class ItemLeases(DynamoLeases[ItemRow, ItemChange, Document]):
         async def claim_waiting() -> None:
             some = waiting[: limit - len(claimed)]
             del waiting[: len(some)]
-            found = await gather(claim_one(each) for each in some)
+            found, errors = await gather_most(claim_one(each) for each in some)
             claimed.extend(row for row in found if row is not None)
+            if errors:
+                raise errors[0]
 
         now = time_text(self.table.now())
-        async for item_id, due in self._waiting(collection, connection_id, lane):
-            if due <= now:
-                waiting.append(item_id)
-            if len(waiting) == limit - len(claimed):
-                await claim_waiting()
-            if len(claimed) == limit:
-                break
-        await claim_waiting()
+        try:
+            async for item_id, due in self._waiting(collection, connection_id, lane):
+                if due <= now:
+                    waiting.append(item_id)
+                if len(waiting) == limit - len(claimed):
+                    await claim_waiting()
+                if len(claimed) == limit:
+                    break
+            await claim_waiting()
+        except StoreError:
+            # What is claimed is worked on: else nobody would, until its lease ends.
+            if not claimed:
+                raise
         return sorted(claimed, key=lambda row: (_RANK[row.lane], row.start_time, row.id))
 
     async def _waiting(

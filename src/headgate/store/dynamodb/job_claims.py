@@ -7,13 +7,12 @@ of the row, so nobody gets a job that another has, and a stale entry claims noth
 from collections.abc import Sequence
 from datetime import timedelta
 
-from headgate.base.errors import StoreError
 from headgate.model.job import Job, Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.job_hints import DueJobs
 from headgate.ports.store import JobClaimResult
 from headgate.store.dynamodb import keys
-from headgate.store.dynamodb.at_once import AT_ONCE_MAX, gather
+from headgate.store.dynamodb.at_once import AT_ONCE_MAX, gather_most
 from headgate.store.dynamodb.attributes import Item
 from headgate.store.dynamodb.definition import BY_STATE
 from headgate.store.dynamodb.job_items import STATUS_OF, historical_time, pending_shards
@@ -70,17 +69,17 @@ class JobClaims(JobLeases):
         while due and len(claimed) < limit:
             wanted = limit - len(claimed)
             some, due = due[:wanted], due[wanted:]
-            try:
-                found = await gather(
-                    self.claim_job(_job_id(each), step=None, worker=worker, lease=lease)
-                    for each in some
-                )
-            except StoreError:
-                if not claimed:
-                    raise
-                return JobClaimResult(claimed, 0.0)
+            found, errors = await gather_most(
+                self.claim_job(_job_id(each), step=None, worker=worker, lease=lease)
+                for each in some
+            )
             claimed += [job for job in found if job is not None]
             missed += found.count(None)
+            if errors:
+                # What is claimed is worked on: else nobody would, until its lease ends.
+                if not claimed:
+                    raise errors[0]
+                return JobClaimResult(claimed, 0.0)
         if len(claimed) == limit:
             return JobClaimResult(claimed, None)
         return JobClaimResult(claimed, CROWDED_S if missed else next_due_s)
