@@ -18,7 +18,7 @@ from headgate.model.states import JobState
 from headgate.ports.job_hints import HintedClaims
 from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, Store
 from headgate.store.dynamodb import keys, records
-from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX
+from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX, from_attributes, item_size
 from headgate.store.dynamodb.client import TRIES_MAX
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
@@ -300,6 +300,64 @@ async def test_a_cursor_that_no_item_holds_is_refused(dynamo_store: DynamoStore)
         await dynamo_store.settle(change.advance(job, tally(cursor="x" * ITEM_BYTES_MAX), {}))
 
     assert await everything(dynamo_store) == before
+
+
+async def test_a_chunk_leaves_room_in_the_row_for_what_comes_after_it(
+    dynamo_store: DynamoStore,
+) -> None:
+    """Else DynamoDB would refuse the next claim, or that the job fails."""
+    job = await run_one(dynamo_store)
+
+    with pytest.raises(StoreError, match=f"job#{job.id}"):
+        near = tally(cursor="x" * (ITEM_BYTES_MAX - 6000))
+        await dynamo_store.settle(change.advance(job, near, {}), ChunkWork())
+
+    large = tally(cursor="x" * (ITEM_BYTES_MAX - 12_000))
+    await dynamo_store.settle(change.rest(job, large, {}), ChunkWork())
+    again = await claim_one(dynamo_store)
+    await settled(dynamo_store, change.fail(again, reason=Reason.REFUSED, error="e" * 4000))
+
+
+# Moto allows 405,000 bytes.
+@pytest.mark.parametrize("dynamo_table", ["ministack"], indirect=True)
+@pytest.mark.parametrize("before", [None, {}], ids=["new", "changed"])
+async def test_a_record_is_measured_as_it_is_stored(
+    dynamo_store: DynamoStore, client: FaultyClient, before: dict[str, Any] | None
+) -> None:
+    # Given the longest text that a record may have
+    job = await run_one(dynamo_store)
+    if before is not None:
+        made = change.advance(job, tally(), {})
+        done = await dynamo_store.settle(made, ChunkWork(records=[Record("r", before)]))
+        assert done is not None
+        job = done
+
+    async def store(length: int) -> Job | None:
+        record = Record("r", {"text": "x" * length})
+        return await dynamo_store.settle(
+            change.advance(job, tally(), {}), ChunkWork(records=[record])
+        )
+
+    least, most = ITEM_BYTES_MAX - 1000, ITEM_BYTES_MAX
+    client.choose = after(0, Fault.UNREACHABLE, of="transact_write_items")
+    while most - least > 1:
+        length = (least + most) // 2
+        try:
+            await store(length)
+        except Malformed:
+            most = length
+        except StoreUnavailable:
+            least = length
+    client.choose = None
+    await store(least)
+
+    # Then its item has as many bytes as DynamoDB allows, and no more
+    [item] = [
+        from_attributes(each)
+        for (pk, _), each in (await dynamo.scan(dynamo_store.table)).items()
+        if pk.startswith("record#")
+    ]
+    assert ITEM_BYTES_MAX - 100 <= item_size(item) <= ITEM_BYTES_MAX
 
 
 # Of the second, all characters together are fewer than an item has bytes, and their bytes are more.

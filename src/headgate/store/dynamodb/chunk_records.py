@@ -13,7 +13,7 @@ from headgate.model.record import Record, RecordCounts
 from headgate.ports.store import ChunkWork
 from headgate.store.deletions import TOMBSTONES_KEPT
 from headgate.store.dynamodb import keys
-from headgate.store.dynamodb.attributes import Item, ItemTooLarge, Key, check_key
+from headgate.store.dynamodb.attributes import Item, ItemTooLarge, Key, check_item, check_key
 from headgate.store.dynamodb.definition import BY_USER, TTL
 from headgate.store.dynamodb.rows import plain
 from headgate.store.dynamodb.table import DynamoTable
@@ -121,7 +121,10 @@ def _store(
         condition=f"(attribute_not_exists(#deleted_at) OR #deleted_at <= :lasting) AND {condition}",
         values=values,
     )
+    stored_as = {name: values[name] for name in ("data", "hash", "chunk", "was")}
+    times = dict.fromkeys(("created_at", "updated_at"), values["now"])
     try:
+        check_item({"pk": place[0], "sk": place[1], **stored_as, **times})
         write.request()
     except ItemTooLarge as error:
         raise Malformed(f"the record {record.key[:80]!r}: {error}") from None

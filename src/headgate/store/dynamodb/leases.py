@@ -28,6 +28,9 @@ Payload = TypeVar("Payload")
 
 #: How often a change is applied anew because others have changed the row meanwhile.
 SETTLE_TRIES_MAX = 10
+#: What the work of a chunk leaves of a row's item: a claim and the words of a failure add to it, and
+#: a row that cannot be claimed would keep others from being claimed too.
+ROW_BYTES_SPARE = 8 * 1024
 #: The most claims, of all workers, among which those of one that died are looked for.
 EXPIRE_MAX = 5_000
 
@@ -249,8 +252,10 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
             **self.index(row),
             **settlement.more,
         }
-        whole = {**settlement.item, **written}
-        check_size(self.key(row.id), item_size(only_set(whole)))
+        whole = item_size(only_set({**settlement.item, **written}))
+        # What a worker brings leaves room for what must always fit.
+        spare = 0 if settlement.payload is None else ROW_BYTES_SPARE
+        check_size(self.key(row.id), whole + spare)
         condition, seen = self.fence(settlement)
         return Update(
             at=self.key(row.id),
