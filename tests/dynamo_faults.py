@@ -37,6 +37,9 @@ class Fault(Enum):
 #: Says what happens to a request; None: what it asks for.
 Choose = Callable[[str, Request], Fault | None]
 
+#: The operations that may do a part of what they are asked for, and how they name the rest.
+_UNDONE = {"batch_get_item": "UnprocessedKeys", "batch_write_item": "UnprocessedItems"}
+
 _NO_ANSWER = ConnectionClosedError(endpoint_url="http://dynamodb")
 
 
@@ -44,6 +47,8 @@ class FaultyClient(DynamoClient):
     """A client whose requests meet the faults of `choose`, and are recorded in `sent`."""
 
     choose: Choose | None = None
+    #: How much of a batch is done in one request; None: all of it.
+    batch_max: int | None = None
     #: An emulator on a busy machine takes its time, and is not asked twice.
     read_s_max = 60.0
 
@@ -90,12 +95,29 @@ class FaultyClient(DynamoClient):
         self._frozen = None
 
     async def _answer(self, client: Any, operation: str, request: Request) -> Mapping[str, Any]:
+        if self.batch_max is not None and operation in _UNDONE:
+            return await self._do_some(client, operation, request, self.batch_max)
         if self._frozen is None or "IndexName" not in request:
             return await self._call(client, operation, request)
         key = repr(sorted(request.items(), key=lambda each: each[0]))
         if key not in self._frozen:
             self._frozen[key] = await self._call(client, operation, request)
         return self._frozen[key]
+
+    async def _do_some(
+        self, client: Any, operation: str, request: Request, most: int
+    ) -> Mapping[str, Any]:
+        """Do a part of a batch, and name the rest as DynamoDB does."""
+        [(table, asked)] = request["RequestItems"].items()
+        reads = isinstance(asked, dict)
+        all_of_it = asked["Keys"] if reads else asked
+        done, left = all_of_it[:most], all_of_it[most:]
+
+        def part(some: Any) -> Any:
+            return {table: {**asked, "Keys": some} if reads else some}
+
+        answer = await self._call(client, operation, {"RequestItems": part(done)})
+        return {**answer, _UNDONE[operation]: part(left) if left else {}}
 
     async def _call(self, client: Any, operation: str, request: Request) -> Mapping[str, Any]:
         async with _turn(self.address.endpoint):

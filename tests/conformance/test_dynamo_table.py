@@ -70,6 +70,37 @@ async def test_many_items_are_written_read_and_deleted(dynamo_table: DynamoTable
     assert [item["n"] for item in left] == list(range(200, 230))
 
 
+async def test_what_is_left_undone_of_a_batch_is_asked_for_again_some_times(
+    dynamo_table: DynamoTable,
+) -> None:
+    items = [{"pk": "many", "sk": f"{number:03d}"} for number in range(20)]
+    keys = [(item["pk"], item["sk"]) for item in items]
+    client = dynamo.client_of(dynamo_table)
+
+    client.batch_max = 4
+    await dynamo_table.write_batch(items)
+    assert set(await dynamo_table.get_many(keys)) == set(keys)
+    await dynamo_table.write_batch(deletes=keys[:15])
+    client.batch_max = None
+    assert set(await dynamo_table.get_many(keys)) == set(keys[15:])
+
+    client.batch_max = 0
+    with pytest.raises(StoreUnavailable):
+        await dynamo_table.get_many(keys)
+    with pytest.raises(StoreUnavailable):
+        await dynamo_table.write_batch(items)
+
+
+async def test_more_than_a_megabyte_is_counted_whole(dynamo_table: DynamoTable) -> None:
+    for number in range(14):
+        await dynamo_table.write(
+            Put(item={"pk": "large", "sk": f"{number:02d}", "text": "x" * 100_000})
+        )
+
+    assert await dynamo_table.count(KeyRange(pk="large")) == 14
+    assert dynamo.client_of(dynamo_table).sent["query"] == 2
+
+
 async def test_a_range_is_read_in_pages(dynamo_table: DynamoTable) -> None:
     for number in range(9):
         item = {"pk": f"{number}", "sk": "x", **in_index(BY_STATE, "one", f"{number}")}

@@ -163,6 +163,28 @@ async def test_a_large_document_whose_answer_is_lost_stays(items: DynamoItems) -
     assert served is not None and served.content() == large.body
 
 
+@pytest.mark.fault(4)
+async def test_a_document_that_was_fetched_before_a_rescue_is_not_stored_after_it(
+    items: DynamoItems, clock: ManualClock
+) -> None:
+    # Given an item that another worker claims when this one has just seen that its claim holds
+    item = await claim_one(items)
+    elsewhere = DynamoItems(items.table)
+
+    async def take_over() -> None:
+        clock.advance(61)
+        assert await rescue_items(elsewhere) == 1
+        clock.advance(await elsewhere.next_due_s(item.collection, item.connection_id) or 0)
+        assert [each.id for each in await claim(elsewhere)] == [item.id]
+
+    client_of(items.table).after_first("get_item", take_over)
+
+    # Then it has lost the claim, and has stored nothing
+    assert await items.settle(change.succeed(item), document(1000)) is None
+    assert (await items.serve(item.id)).document is None
+    assert await count_rows(items) == (1, 0)
+
+
 async def test_items_claimed_beside_one_without_an_answer_are_worked_on(
     items: DynamoItems,
 ) -> None:
