@@ -14,7 +14,7 @@ from headgate.model import change
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.lease import Claim
 from headgate.model.record import ChunkEvent, Record
-from headgate.model.states import JobState
+from headgate.model.states import JobState, ReceiptState
 from headgate.ports.job_hints import HintedClaims
 from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, Store
 from headgate.store.dynamodb import keys, records
@@ -444,6 +444,63 @@ async def test_a_heartbeat_in_between_is_not_undone(
     assert done == await dynamo_store.get(job.id)
     clock.advance(59)
     assert list(await dynamo_store.list_expired(limit=9)) == []
+
+
+async def test_a_job_that_goes_on_in_between_is_not_released_with_the_others(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+) -> None:
+    # Given two jobs that wait for their provider, of which somebody resumes one meanwhile
+    first_job, other = [await shut_one(dynamo_store, connection_id=f"c{n}") for n in range(2)]
+
+    async def resume() -> None:
+        await settled(elsewhere, change.start_again(first_job, Reason.RESUMED))
+
+    client.after_first("batch_get_item", resume)
+
+    # When the provider's jobs are released
+    released = await dynamo_store.release_provider(other.provider, stagger=MINUTE, limit=10)
+
+    # Then only the other was
+    assert released == 1
+    jobs = [await dynamo_store.get(each.id) for each in (first_job, other)]
+    assert [job.reason for job in jobs] == [Reason.RESUMED, Reason.RECOVERING]
+
+
+@pytest.mark.fault(4)
+async def test_a_worker_that_is_lost_while_it_claims_records_claims_none(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    job = await run_one(dynamo_store)
+
+    async def rescue() -> None:
+        clock.advance(61)
+        await settled(elsewhere, change.rescue(job, after=timedelta(0)))
+
+    client.after_first("batch_get_item", rescue)
+
+    claimed = await dynamo_store.claim_records(job, job.sync, ["a", "b"])
+
+    assert claimed == dict.fromkeys("ab", ReceiptState.CLAIMED)
+    assert not [pk for pk, _ in await dynamo.scan(dynamo_store.table) if pk.startswith("receipt#")]
+
+
+async def test_an_event_that_comes_while_older_ones_are_pruned_is_pruned_in_its_turn(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    # Given a job whose only event is old, and a chunk that ends right after it was deleted
+    job = await run_one(dynamo_store)
+    clock.advance(3600)
+
+    async def advance() -> None:
+        await settled(elsewhere, change.advance(job, tally(), {}))
+
+    client.after_first("batch_write_item", advance)
+    assert await dynamo_store.prune_events(older_than=MINUTE, limit=10) == 1
+
+    # Then the job still counts as one with events, and the new one is pruned when it is old
+    assert (await dynamo_store.last_events([job.id]))[job.id].id == 2
+    clock.advance(3600)
+    assert await dynamo_store.prune_events(older_than=MINUTE, limit=10) == 1
 
 
 async def test_of_two_who_retry_a_job_at_once_the_slower_only_loses_the_race(

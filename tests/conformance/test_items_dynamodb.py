@@ -12,6 +12,7 @@ from headgate.flow.settle import settle_surely
 from headgate.model import item as change
 from headgate.model.item import Document
 from headgate.ports.items import Deletion, RegisterResult
+from headgate.store.dynamodb.connection_items import put_removal
 from headgate.store.dynamodb.documents import PART_BYTES
 from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.table import DynamoTable
@@ -183,6 +184,18 @@ async def test_a_document_that_was_fetched_before_a_rescue_is_not_stored_after_i
     assert await items.settle(change.succeed(item), document(1000)) is None
     assert (await items.serve(item.id)).document is None
     assert await count_rows(items) == (1, 0)
+
+
+async def test_nothing_is_registered_for_a_connection_that_is_removed_meanwhile(
+    items: DynamoItems,
+) -> None:
+    async def remove() -> None:
+        await items.table.write(put_removal("connection_1", items.table.now()))
+
+    client_of(items.table).after_first("batch_get_item", remove)
+
+    assert await items.register([new_item(), new_item()]) == RegisterResult(0, 0)
+    assert await count_rows(items) == (0, 0)
 
 
 async def test_items_claimed_beside_one_without_an_answer_are_worked_on(
