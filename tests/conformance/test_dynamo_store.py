@@ -15,6 +15,7 @@ from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.lease import Claim
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState, ReceiptState
+from headgate.model.worker import Abilities
 from headgate.ports.job_hints import HintedClaims
 from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, Store
 from headgate.store.dynamodb import keys, records
@@ -166,6 +167,44 @@ async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_j
         for of_table in request["RequestItems"].values()
     ]
     assert sum(reads) < 60
+
+
+async def test_a_job_that_is_retried_while_it_is_pruned_stays(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    jobs: list[Job] = []
+    for _ in range(2):
+        running = await run_one(dynamo_store, user_id="ada", connection_id="c1")
+        refused = change.fail(running, reason=Reason.REFUSED, error="refused")
+        jobs.append(await settled(dynamo_store, refused))
+        clock.advance(1)
+    failed, later = jobs
+    clock.advance(8 * 86_400)
+
+    async def retry() -> None:
+        await settled(elsewhere, change.start_again(failed, Reason.RETRY_NOW))
+
+    client.after_first("batch_write_item", retry)
+
+    assert (await dynamo_store.prune_jobs(older_than=timedelta(days=7), limit=10)).count == 0
+    assert (await dynamo_store.get(failed.id)).state is JobState.PENDING
+    assert (await dynamo_store.get(later.id)).state is JobState.FAILED
+
+
+async def test_a_worker_that_comes_back_while_others_are_pruned_stays(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+) -> None:
+    able = Abilities(syncs=("any",))
+    await dynamo_store.refresh_worker("w", able, term=MINUTE)
+    clock.advance(61)
+
+    async def come_back() -> None:
+        await elsewhere.refresh_worker("w", able, term=MINUTE)
+
+    client.after_first("query", come_back)
+
+    assert await dynamo_store.prune_workers() == 0
+    assert [worker.id for worker in await dynamo_store.live_workers()] == ["w"]
 
 
 # ---- a chunk that is too large for one transaction ---------------------------------------------
@@ -698,10 +737,13 @@ async def test_a_page_of_records_looks_at_so_many_of_all_connections_and_keeps_w
     # Given connections none of whose records match
     monkeypatch.setattr(records, "SCAN_MAX", 10)
     monkeypatch.setattr(records, "_LOOK", 4)
-    for number in range(6):
-        job = await run_one(dynamo_store, user_id="ada", connection_id=f"c{number}")
+    jobs = [
+        await run_one(dynamo_store, user_id="ada", connection_id=f"c{number}")
+        for number in range(6)
+    ]
+    for job in jobs:
         await dynamo_store.settle(change.advance(job, tally(), {}), many(3))
-    which = RecordFilter(sync=job.sync, user_id="ada", key_prefix="other")
+    which = RecordFilter(sync=jobs[0].sync, user_id="ada", key_prefix="other")
 
     # When all pages are read
     places, after = list[str](), None

@@ -192,6 +192,20 @@ async def test_a_transaction_is_made_once_whatever_happens(
     assert item["n"] == 1
 
 
+async def test_a_transaction_has_one_token_however_often_it_is_sent(
+    dynamo_table: DynamoTable,
+) -> None:
+    """By it DynamoDB knows a transaction that it has made; not every emulator does."""
+    client = dynamo.client_of(dynamo_table)
+    client.choose = first(2, Fault.UNREACHABLE, of="transact_write_items")
+    for number in range(2):
+        await dynamo_table.transact([Put(item={"pk": f"{number}", "sk": "b"})])
+
+    sent = [request for name, request in client.requests if name == "transact_write_items"]
+    tokens = [request["ClientRequestToken"] for request in sent]
+    assert len(tokens) == 4 and tokens[0] == tokens[1] == tokens[2] != tokens[3]
+
+
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.UNREACHABLE, Fault.ERROR])
 async def test_the_outcome_of_a_write_without_an_answer_is_unknown(
     dynamo_table: DynamoTable, fault: Fault

@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import StoreUnavailable
@@ -11,6 +12,7 @@ from headgate.flow.recover import rescue_items
 from headgate.flow.settle import settle_surely
 from headgate.model import item as change
 from headgate.model.item import Document
+from headgate.model.job import Lane
 from headgate.ports.items import Deletion, RegisterResult
 from headgate.store.dynamodb.connection_items import put_removal
 from headgate.store.dynamodb.documents import PART_BYTES
@@ -196,6 +198,27 @@ async def test_nothing_is_registered_for_a_connection_that_is_removed_meanwhile(
 
     assert await items.register([new_item(), new_item()]) == RegisterResult(0, 0)
     assert await count_rows(items) == (0, 0)
+
+
+async def test_an_item_that_is_claimed_while_it_moves_to_the_hot_lane_stays_claimed(
+    items: DynamoItems,
+) -> None:
+    # Given an item that somebody asks for, and that a worker claims at the same moment
+    new = new_item(lane=Lane.COLD)
+    await items.register([new])
+    elsewhere = DynamoItems(items.table)
+
+    async def take() -> None:
+        assert len(await claim(elsewhere)) == 1
+
+    client_of(items.table).after_first("get_item", take)
+    await items.register([replace(new, lane=Lane.HOT)])
+
+    # Then it is no longer among those that wait
+    client = client_of(items.table)
+    client.requests.clear()
+    assert await claim(items) == []
+    assert [name for name, _ in client.requests] == ["query"]
 
 
 async def test_items_claimed_beside_one_without_an_answer_are_worked_on(

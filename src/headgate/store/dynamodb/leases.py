@@ -28,8 +28,8 @@ Payload = TypeVar("Payload")
 
 #: How often a change is applied anew because others have changed the row meanwhile.
 SETTLE_TRIES_MAX = 10
-#: What the work of a chunk leaves of a row's item: a claim and the words of a failure add to it, and
-#: a row that cannot be claimed would keep others from being claimed too.
+#: What the work of a chunk leaves of a row's item: a claim and the words of a failure add to it,
+#: and a row that cannot be claimed would keep others from being claimed too.
 ROW_BYTES_SPARE = 8 * 1024
 #: The most claims, of all workers, among which those of one that died are looked for.
 EXPIRE_MAX = 5_000
