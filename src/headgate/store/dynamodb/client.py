@@ -20,6 +20,7 @@ from headgate.base.clock import Clock
 from headgate.base.errors import StoreError, StoreUnavailable
 from headgate.store.dynamodb.address import DynamoAddress
 from headgate.store.dynamodb.errors import (
+    NO_CREDENTIALS,
     UNREACHABLE,
     condition_failed,
     has_failed,
@@ -128,6 +129,11 @@ class DynamoClient:
                 lost = lost or has_failed(error)
                 if not may_be_repeated(error) and not (repeat and has_failed(error)):
                     raise last from error
+            except NO_CREDENTIALS:
+                # It was not sent, and would not be the next time.
+                raise StoreError(
+                    "there are no credentials of AWS: set AWS_PROFILE, or log in with the AWS CLI"
+                ) from None
             except UNREACHABLE as error:
                 lost, last = True, StoreUnavailable(f"DynamoDB did not answer: {error!r}")
                 if not repeat:

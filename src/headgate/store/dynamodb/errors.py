@@ -4,7 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import ClientError as TransportError
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
 
 from headgate.base.errors import SchemaBehind, StoreError, StoreUnavailable
 from headgate.store.dynamodb.attributes import Item, from_attributes
@@ -29,6 +34,8 @@ CONFLICTS = frozenset(
     {"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError", "None"}
 )
 CONDITION_FAILED = "ConditionalCheckFailed"
+#: What the client raises before it sends anything, if it cannot sign.
+NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError)
 #: What the client raises if the connection fails, besides what it wraps itself.
 UNREACHABLE = (BotoCoreError, TransportError, TimeoutError, OSError)
 
