@@ -112,6 +112,9 @@ class PostgresDatabase(Database):
                 "server_settings": {
                     "application_name": _NAME,
                     "jit": "off",
+                    # Every statement has its index. While a table is empty, to scan all of it looks
+                    # better, and Postgres keeps a plan that it made then while the table fills.
+                    "enable_seqscan": "off",
                     "idle_in_transaction_session_timeout": f"{self._silent_s * 1000:.0f}ms",
                     "lock_timeout": f"{self._lock_s * 1000:.0f}ms",
                 },
