@@ -407,7 +407,8 @@ async def test_ten_runs_with_generic_plans_never_walk_over_all_jobs(
     database = PostgresDatabase(crowded_url, due_clock(), server_time=False, pool_size=1)
     await database.open()
     try:
-        # When everything is asked ten times on one connection
+        # When everything is asked ten times on one connection, which may scan
+        await database.autocommit(lambda tx: tx.exec_driver_sql("SET enable_seqscan = on"))
         store = SqlStore(database, stores.SYNCS)
         for _ in range(RUNS):
             for ask in ASKS.values():

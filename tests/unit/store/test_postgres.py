@@ -1,9 +1,11 @@
 """Postgres: what is run again, what is told to the caller, and what is never told to anybody."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
@@ -19,12 +21,15 @@ from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
 from headgate.model.states import JobState
 from headgate.ports.signal import SignalHint
+from headgate.signals.postgres import PostgresSignal
 from headgate.store.sql import postgres
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
 from tests import servers, stores
 from tests.stores import LEASE, SOON_S, START, ids, new_job, run_one, settled, shut_one, submit_one
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -537,6 +542,46 @@ async def test_a_submit_on_a_lost_connection_is_told_and_the_pool_replaced(
 
 def _sleep_a_moment(tx: Connection) -> None:
     tx.execute(text("SELECT pg_sleep(0.05)"))
+
+
+async def test_one_operation_after_another_uses_the_same_connection(
+    database: PostgresDatabase,
+) -> None:
+    # Given a pool of three connections
+    await asyncio.gather(*[database.read(_sleep_a_moment) for _ in range(3)])
+
+    # When one operation follows another, as of a worker that waits for each claim
+    query = text("SELECT pg_backend_pid()")
+    used = {
+        await database.autocommit(lambda tx: tx.execute(query).scalar_one()) for _ in range(10)
+    }
+
+    # Then all of them are planned on one connection
+    assert len(used) == 1
+
+
+async def test_the_guide_names_all_settings_that_a_pooler_has_to_ignore(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given what each of our connections asks for
+    asked: set[str] = set()
+
+    async def refuse(*_: object, server_settings: dict[str, str], **__: object) -> None:
+        asked.update(server_settings)
+        raise OSError("not today")
+
+    monkeypatch.setattr(asyncpg, "connect", refuse)
+    with pytest.raises(StoreUnavailable):
+        await PostgresDatabase("postgresql://nowhere/words", ManualClock(START)).open()
+    signal = PostgresSignal("postgresql://nowhere/words", ManualClock(START), origin="here")
+    with pytest.raises(OSError, match="not today"):
+        await signal.start()
+
+    # Then the guide tells PgBouncer to ignore them; it knows application_name
+    guide = (ROOT / "docs/how-to/production.md").read_text("utf-8")
+    found = re.search(r"ignore_startup_parameters = ([^`]+)`", guide)
+    assert found is not None
+    assert set(re.split(r",\s+", found[1])) == asked - {"application_name"}
 
 
 async def test_waking_sleepers_is_part_of_the_claim(empty_store: SqlStore, sent: list[str]) -> None:

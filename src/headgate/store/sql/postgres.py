@@ -55,6 +55,17 @@ _END_SILENT = text(
     "secs => CASE wait_event WHEN 'ClientRead' THEN 0 ELSE :statement_s END + :silent_s))"
     " SELECT pg_terminate_backend(pid) FROM silent"
 )
+#: What a session asks for when it connects. A pooler between has to let these pass: the guide to
+#: production lists them.
+SESSION_SETTINGS = {
+    "jit": "off",
+    # Our statements ask what an index answers. While a table is empty, to scan all of it looks
+    # better, and Postgres keeps a plan that it made then while the table fills.
+    "enable_seqscan": "off",
+    # The pool hands out the connection that was used last, so others may be silent for hours, and
+    # what stands between would forget them.
+    "tcp_keepalives_idle": "60",
+}
 _WAIT_FOR_LOCKS = text("SELECT set_config('lock_timeout', :wait, true)")
 
 _log = get_logger(__name__)
@@ -92,6 +103,12 @@ class PostgresDatabase(Database):
 
     def _make_engine(self, pool_size: int, *, statement_s: float | None) -> AsyncEngine:
         """A connection pool whose statements may take `statement_s`."""
+        settings = {
+            "application_name": _NAME,
+            "idle_in_transaction_session_timeout": f"{self._silent_s * 1000:.0f}ms",
+            "lock_timeout": f"{self._lock_s * 1000:.0f}ms",
+            **SESSION_SETTINGS,
+        }
         return create_async_engine(
             self.url,
             pool_size=pool_size,
@@ -107,18 +124,7 @@ class PostgresDatabase(Database):
             hide_parameters=True,
             json_serializer=to_json,
             json_deserializer=from_json,
-            connect_args={
-                "command_timeout": statement_s,
-                "server_settings": {
-                    "application_name": _NAME,
-                    "jit": "off",
-                    # Every statement has its index. While a table is empty, to scan all of it looks
-                    # better, and Postgres keeps a plan that it made then while the table fills.
-                    "enable_seqscan": "off",
-                    "idle_in_transaction_session_timeout": f"{self._silent_s * 1000:.0f}ms",
-                    "lock_timeout": f"{self._lock_s * 1000:.0f}ms",
-                },
-            },
+            connect_args={"command_timeout": statement_s, "server_settings": settings},
         )
 
     @property
@@ -201,6 +207,8 @@ class PostgresDatabase(Database):
             tx.execute(_WAIT_FOR_LOCKS, {"wait": "0"})
             tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
             tx.execute(_WAIT_FOR_LOCKS, {"wait": f"{self._lock_s * 1000:.0f}ms"})
+            # A migration may well read a whole table.
+            tx.execute(text("SET LOCAL enable_seqscan = on"))
             return operation(tx)
 
         # An index on a large table may take long to build.
