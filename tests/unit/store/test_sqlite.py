@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import Connection, text
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import StoreError
+from headgate.base.errors import StoreError, StoreUnavailable
+from headgate.store.sql import sqlite
 from headgate.store.sql.database import Operation
 from headgate.store.sql.prepared import execute
 from headgate.store.sql.sqlite import SqliteDatabase
@@ -61,6 +62,30 @@ async def busy(database: SqliteDatabase) -> AsyncIterator[threading.Event]:
     finally:
         gate.set()
         await blocked
+
+
+# ---- other processes ---------------------------------------------------------------------------
+
+
+async def test_a_file_that_another_process_keeps_locked_is_unavailable_and_not_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a process that stands still in the middle of a transaction
+    monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
+    async with words_file(tmp_path / "words.db") as database:
+        other = sqlite3.connect(tmp_path / "words.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+
+        # When something is written, then whoever wanted it may try again, as after an outage
+        with pytest.raises(StoreUnavailable, match="another process keeps the database"):
+            await database.write(put("a"))
+        assert database.find_fault() is None
+
+        # And it succeeds when the other goes on
+        other.execute("ROLLBACK")
+        other.close()
+        await database.write(put("a"))
+        assert await words(database) == ["a"]
 
 
 # ---- group commit ------------------------------------------------------------------------------

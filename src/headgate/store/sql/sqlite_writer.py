@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from headgate.base.errors import StoreError
+from headgate.base.errors import StoreError, StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
@@ -27,6 +27,8 @@ T = TypeVar("T")
 GROUP_MAX = 512
 #: A checkpoint is made after so many changed rows: a log of a few megabytes.
 CHECKPOINT_CHANGES = 4_000
+#: Another process has the lock, and did not give it back while this one waited: it may be frozen.
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 Outcome = Callable[[], Any]
 _Request = tuple[Operation[Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
@@ -216,6 +218,8 @@ def _raiser(error: Exception) -> Outcome:
 
 def translate_sqlite(error: Exception) -> Exception:
     """Return our own error for one of the driver's or of SQLAlchemy's."""
-    if isinstance(error, sqlite3.Error):
-        return (fault_kind(error) or StoreError)(f"the database refused: {error}")
-    return translate(error)
+    if not isinstance(error, sqlite3.Error):
+        return translate(error)
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
+        return StoreUnavailable(f"another process keeps the database to itself: {error}")
+    return (fault_kind(error) or StoreError)(f"the database refused: {error}")
