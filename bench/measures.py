@@ -104,7 +104,7 @@ def _warm_worker(
     with program.worker(settings, expect=expect) as worker:
         client.submit_many(WARM, WARM_UP)
         client.wait_until_empty([worker])
-        worker.freeze()
+        program.freeze(worker)
         try:
             yield worker
         finally:

@@ -97,8 +97,9 @@ class Process:
             return None
 
     def freeze(self) -> None:
-        """Let it stand still."""
+        """Let it stand still; when this returns, it does."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self) -> None:
         """Let it go on."""
@@ -157,6 +158,27 @@ class QueueProgram(NamedTuple):
             yield process
         finally:
             process.stop()
+
+    def freeze(self, worker: Process) -> None:
+        """Let a worker stand still, outside of a transaction: it would keep everybody waiting."""
+        worker.freeze()
+        while self._is_locked():
+            worker.thaw()
+            time.sleep(LOOK_S)
+            worker.freeze()
+
+    def _is_locked(self) -> bool:
+        """Whether somebody has the write lock of a SQLite file; Postgres locks rows."""
+        if not self.url.startswith("sqlite"):
+            return False
+        file = self.url.removeprefix("sqlite:///")
+        with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return True
+            connection.execute("ROLLBACK")
+            return False
 
     def settle_down(self) -> None:
         """What would have happened by then: autovacuum on Postgres, a checkpoint on SQLite."""
