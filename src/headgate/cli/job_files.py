@@ -134,10 +134,13 @@ _WORDS = {"start": "start_date", "end": "end_date"}
 def _read_request(app: App, number: int, line: bytes) -> _Request:
     """The request of a line; InvalidInput names the line and the field."""
     try:
-        return _Request(number, _to_request(app, _decode(line)))
+        given = _decode(line)
+        try:
+            return _Request(number, _to_request(app, given))
+        except InvalidInput as error:
+            raise InvalidInput(_WORDS.get(error.field, error.field), error.problem) from None
     except InvalidInput as error:
-        field = _WORDS.get(error.field, error.field)
-        raise InvalidInput(f"line {number}", f"{field}: {error.problem}") from None
+        raise InvalidInput(f"line {number}", f"{error.field}: {error.problem}") from None
 
 
 def _decode(line: bytes) -> JobLine:
@@ -221,9 +224,12 @@ async def _validate(app: App, file: IO[bytes], again: IO[bytes], *, json: bool) 
 def _interrupted_at_once() -> Iterator[None]:
     """Let Ctrl-C end a read that waits for a pipe or a keyboard, when nothing is written yet.
 
-    The event loop would only cancel its task, which notices that after the read.
+    The event loop would only cancel its task, which notices that after the read. Whoever started
+    this program so that it ignores Ctrl-C is left alone.
     """
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:

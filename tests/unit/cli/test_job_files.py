@@ -98,6 +98,8 @@ def test_refused_lines_are_told_up_to_a_number(headgate: Run) -> None:
         (line(""), "user_id: must not be empty"),
         ('{"sync": "sync"}', "user_id: is missing"),
         (line("ada", user="x"), "user: is no field of a job; there are: sync, user_id, "),
+        (line("ada", start="2024-01-31"), "start: is no field of a job; there are: sync, user_id"),
+        (line("ada", end="2024-01-31"), "end: is no field of a job; there are: sync, user_id, "),
         ('{"sync": "sync"', "job: a line must be one JSON object; "),
         ("[]", "job: Expected `object`, got `array`"),
     ],
