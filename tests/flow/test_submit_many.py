@@ -208,6 +208,8 @@ def test_requests_may_come_from_a_generator(tmp_path: Path) -> None:
 
         assert statuses(outcomes) == [CREATED] * 3
         given: Any = [request("u4"), {"sync": "notes", "user_id": "u5"}]
+        with pytest.raises(InvalidInput, match="requests: is a JobRequest; write a list of them"):
+            await app.jobs.submit_many(given[0])
         with pytest.raises(InvalidInput, match=r"requests\[1\]: is a dict; write a JobRequest"):
             await app.jobs.submit_many(given)
         assert len(await app.jobs.list()) == 3

@@ -99,6 +99,8 @@ async def _split(rt: Runtime, checked: Sequence[_ValidRequest]) -> Sequence[Sequ
 
 
 async def _check_all(rt: Runtime, requests: Iterable[JobRequest]) -> list[_ValidRequest]:
+    if not isinstance(requests, Iterable):
+        raise InvalidInput("requests", f"is a {type(requests).__name__}; write a list of them")
     now = rt.clock.now()
     checked: list[_ValidRequest] = []
     for place, request in enumerate(requests):
