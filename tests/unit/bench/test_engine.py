@@ -1,6 +1,7 @@
 """The benchmark of the engine runs, and its programs do what is asked of them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,29 @@ def test_one_part_runs_and_ends_with_a_line_for_machines() -> None:
     told = json.loads(done.stdout)
     assert told["bench"] == "engine"
     assert 0 < told["figures"]["bare_version_cpu_s"] < told["figures"]["version_cpu_s"]
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        "submit_ratio",
+        "submit_many_per_s",
+        "jobs_ratio",
+        "steps_ratio",
+        "shipped_ratio",
+        "recovery_s",
+        "version_cpu_s",
+        "scale_out_",
+        "claim_cost_ratio",
+        "list_failed_ms",
+        "dead_tuple_share",
+    ],
+)
+def test_the_figures_have_the_names_that_others_look_for(figure: str) -> None:
+    # To run all parts would take minutes; pick-up is measured below.
+    sources = [path.read_text("utf-8") for path in (ROOT / "bench").glob("*.py")]
+    named = re.compile(rf"report\.add\(\s*f?\"(\{{[a-z.]+\}})?{figure}[\"{{]")
+    assert any(named.search(source) for source in sources), figure
 
 
 @pytest.mark.slow

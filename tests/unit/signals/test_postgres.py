@@ -1,6 +1,8 @@
 """Hints over Postgres: heard by every other process, by one's own once, and again after a cut."""
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,6 +121,30 @@ def test_of_many_commits_at_once_a_few_carry_their_hints() -> None:
     clock.advance(SEND_EVERY_S)
     assert signal.hint("lane.cold") is not None
     assert signal.hint("lane.hot") is None
+
+
+async def test_hints_after_commits_are_sent_at_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a process that is connected, and whose notifies are noted
+    clock, sent_s = ManualClock(START), list[float]()
+    signal = PostgresSignal("postgresql://nowhere", clock, origin="process_a")
+
+    async def note(*_: object) -> None:
+        sent_s.append(clock.monotonic())
+
+    monkeypatch.setattr(signal._listener, "_execute", note)
+    monkeypatch.setattr(signal._listener, "_connection", SimpleNamespace(is_closed=lambda: False))
+
+    # When a commit carries a hint, and others are announced after it, without a rest
+    assert signal.hint("lane.hot") is not None
+    for _ in range(3 * SENDS_AT_ONCE):
+        await signal.announce("lane.hot")
+        await signal._listener.run_once()
+
+    # Then the first few were sent at once, together with that commit, and the others evenly
+    assert sent_s[SENDS_AT_ONCE - 2] == START.timestamp() < sent_s[SENDS_AT_ONCE - 1]
+    later = sent_s[SENDS_AT_ONCE - 2 :]
+    gaps = [after - before for before, after in pairwise(later)]
+    assert gaps == pytest.approx([SEND_EVERY_S] * len(gaps), abs=1e-4)
 
 
 async def test_a_commit_carries_no_hint_while_others_wait_to_be_sent() -> None:

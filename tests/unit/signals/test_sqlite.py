@@ -5,12 +5,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from headgate.base.clock import ManualClock, SystemClock
+from headgate.signals.pace import SEND_EVERY_S, SENDS_AT_ONCE
 from headgate.signals.sqlite import LOOK_EVERY_S, SqliteSignal
 from headgate.store.sql.sqlite import SqliteDatabase
 from tests.stores import SOON_S, START
@@ -172,3 +174,27 @@ async def test_a_started_watch_looks_by_itself_and_stops(database: SqliteDatabas
     await listener.heard()
     await signal.stop()
     await signal.stop()
+
+
+async def test_hints_that_follow_closely_are_sent_at_a_pace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a process whose sends are noted
+    clock, sent_s = ManualClock(START), list[float]()
+    signal = SqliteSignal(tmp_path / "words.db", _nobody_commits, clock, origin="here")
+    monkeypatch.setattr(signal._socket, "send", lambda topics: sent_s.append(clock.monotonic()))
+
+    # When it announces one thing after another, without a rest
+    for _ in range(3 * SENDS_AT_ONCE):
+        await signal.announce("lane.hot")
+        await signal._sender.run_once()
+
+    # Then the first few were sent at once, and the others at even intervals
+    first, later = sent_s[:SENDS_AT_ONCE], sent_s[SENDS_AT_ONCE - 1 :]
+    assert SENDS_AT_ONCE > 1 and set(first) == {START.timestamp()}
+    gaps = [after - before for before, after in pairwise(later)]
+    assert gaps == pytest.approx([SEND_EVERY_S] * 2 * SENDS_AT_ONCE, abs=1e-4)
+
+
+async def _nobody_commits() -> int:
+    return 0

@@ -552,9 +552,7 @@ async def test_one_operation_after_another_uses_the_same_connection(
 
     # When one operation follows another, as of a worker that waits for each claim
     query = text("SELECT pg_backend_pid()")
-    used = {
-        await database.autocommit(lambda tx: tx.execute(query).scalar_one()) for _ in range(10)
-    }
+    used = {await database.autocommit(lambda tx: tx.execute(query).scalar_one()) for _ in range(10)}
 
     # Then all of them are planned on one connection
     assert len(used) == 1
