@@ -35,6 +35,10 @@ TRANSACTION_ITEMS_MAX = 100
 TRANSACTION_BYTES_MAX = 4 * 1024 * 1024
 BATCH_READ_MAX = 100
 BATCH_WRITE_MAX = 25
+#: Below this is every `Limit`: its type has 32 bits.
+_LIMIT_END = 2**31
+#: Of how many items a page of a filtered query is at most: most pages reach a megabyte before.
+FILTERED_PAGE_MAX = 10_000
 #: A table is made within seconds; looked at so often, and for so long.
 _CREATE_LOOKS_MAX = 120
 _CREATE_LOOK_S = 0.5
@@ -195,6 +199,8 @@ class DynamoTable:
         """One page of a partition, of at most `limit` items or one megabyte; then after it."""
         request = which.parameters()
         if limit is not None:
+            # DynamoDB refuses any other, and the emulators do not.
+            assert 1 <= limit < _LIMIT_END, "no limit of a page"
             request["Limit"] = limit
         if after is not None:
             request["ExclusiveStartKey"] = {name: {"S": value} for name, value in after.items()}
@@ -210,7 +216,7 @@ class DynamoTable:
         items: list[Item] = []
         after: Item | None = None
         # With a filter, a page holds as many as are read, not as many as match. Most do, so the
-        # first page is no larger than without; if they do not, the pages grow.
+        # first page is no larger than without; if they do not, the pages grow up to a maximum.
         at_most = limit
         while len(items) < limit:
             page = await self.query(which, limit=at_most, after=after)
@@ -218,7 +224,7 @@ class DynamoTable:
             after = page.after
             if after is None:
                 break
-            at_most = 10 * at_most if which.where else limit - len(items)
+            at_most = min(10 * at_most, FILTERED_PAGE_MAX) if which.where else limit - len(items)
         return items[:limit]
 
     async def count(self, which: KeyRange) -> int:
