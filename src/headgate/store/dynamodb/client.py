@@ -73,6 +73,8 @@ class DynamoClient:
         self._session = session
         self._closing = AsyncExitStack()
         self._client: DynamoDBClient | None = None
+        #: Whether DynamoDB has ever answered, so that there were credentials.
+        self._answered = False
 
     async def open(self) -> None:
         """Make the client; the table need not exist yet."""
@@ -129,12 +131,14 @@ class DynamoClient:
                 lost = lost or has_failed(error)
                 if not may_be_repeated(error) and not (repeat and has_failed(error)):
                     raise last from error
-            except NO_CREDENTIALS:
-                # It was not sent, and would not be the next time.
-                raise StoreError(
-                    "there are no credentials of AWS: set AWS_PROFILE, or log in with the AWS CLI"
-                ) from None
             except UNREACHABLE as error:
+                if isinstance(error, NO_CREDENTIALS) and not self._answered:
+                    # It was not sent, and would not be the next time. Those that have expired
+                    # since are another matter: whoever renews them may be back in a moment.
+                    raise StoreError(
+                        "there are no credentials of AWS: set AWS_PROFILE, or log in with the AWS "
+                        "CLI"
+                    ) from None
                 lost, last = True, StoreUnavailable(f"DynamoDB did not answer: {error!r}")
                 if not repeat:
                     raise last from error
@@ -145,6 +149,7 @@ class DynamoClient:
         assert self._client is not None, "the table is not open"
         before = self._clock.now()
         answer = await self.call(self._client, operation, request)
+        self._answered = True
         if self._server_time:
             self._correct_time(answer, before, self._clock.now())
         return answer

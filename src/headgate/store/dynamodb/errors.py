@@ -7,8 +7,12 @@ from aiohttp import ClientError as TransportError
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    CredentialRetrievalError,
     NoCredentialsError,
     PartialCredentialsError,
+    SSOTokenLoadError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
 )
 
 from headgate.base.errors import SchemaBehind, StoreError, StoreUnavailable
@@ -35,7 +39,14 @@ CONFLICTS = frozenset(
 )
 CONDITION_FAILED = "ConditionalCheckFailed"
 #: What the client raises before it sends anything, if it cannot sign.
-NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError)
+NO_CREDENTIALS = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    SSOTokenLoadError,
+    UnauthorizedSSOTokenError,
+    TokenRetrievalError,
+)
 #: What the client raises if the connection fails, besides what it wraps itself.
 UNREACHABLE = (BotoCoreError, TransportError, TimeoutError, OSError)
 
