@@ -1,16 +1,18 @@
 """Moves messages from dead-letter queues back to the queues that they came from."""
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
 from aiobotocore.session import get_session
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.model.job import Lane
 from headgate.signals.sqs import BATCH_MAX
 from headgate.store.dynamodb.address import SCHEME, parse_address
+from headgate.store.dynamodb.errors import NO_CREDENTIALS
 
 if TYPE_CHECKING:
     from types_aiobotocore_sqs import SQSClient
@@ -48,15 +50,26 @@ async def redrive(
     """
     if not queues:
         raise InvalidInput("aws_hot_queue", "is not set, so no queue is known")
+    async with AsyncExitStack() as closing:
+        client = await _open_client(closing, region)
+        done = [
+            await _redrive_lane(client, lane, url, dry_run=dry_run) for lane, url in queues.items()
+        ]
+    return [each for each in done if each is not None]
+
+
+async def _open_client(closing: AsyncExitStack, region: str | None) -> "SQSClient":
+    made = get_session().create_client("sqs", region_name=region)
     try:
-        async with get_session().create_client("sqs", region_name=region) as client:
-            done = [
-                await _redrive_lane(client, lane, url, dry_run=dry_run)
-                for lane, url in queues.items()
-            ]
+        return await closing.enter_async_context(made)
     except NoRegionError:
         raise RedriveFailed("no region is set: set AWS_DEFAULT_REGION") from None
-    return [each for each in done if each is not None]
+    except (BotoCoreError, ValueError) as error:
+        problem = str(error).rstrip(".")
+        raise RedriveFailed(
+            f"there is no way to SQS: {problem}; correct AWS_PROFILE, AWS_DEFAULT_REGION and "
+            "AWS_ENDPOINT_URL, or ?region=… of HEADGATE_DATABASE"
+        ) from None
 
 
 async def _redrive_lane(
@@ -70,7 +83,7 @@ async def _redrive_lane(
             f"{setting}: {url} or its dead-letter queue is not in {client.meta.region_name}; the "
             "URL is an output of the stack, and the region is the stack's"
         ) from None
-    except NoCredentialsError:
+    except NO_CREDENTIALS:
         raise RedriveFailed(
             "there are no credentials of AWS: set AWS_PROFILE, or log in with the AWS CLI"
         ) from None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from botocore.exceptions import NoRegionError
+from botocore.exceptions import BotoCoreError, NoRegionError
 
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput, StoreFault
@@ -143,13 +143,24 @@ class DynamoBackend:
         return None
 
     async def open(self) -> None:
-        """Make the client; raises InvalidInput if nothing says in which region the table is."""
+        """Make the client.
+
+        Raises InvalidInput if the address and the environment do not say how: without a region, or
+        with a profile, a region or an endpoint that there cannot be.
+        """
         try:
             await self.table.open()
         except NoRegionError:
             raise InvalidInput(
                 "database",
                 "no region is set: set AWS_DEFAULT_REGION, or end the address with ?region=…",
+            ) from None
+        except (BotoCoreError, ValueError) as error:
+            problem = str(error).rstrip(".")
+            raise InvalidInput(
+                "database",
+                f"there is no way to DynamoDB: {problem}; correct AWS_PROFILE and the files of the "
+                "AWS CLI, or ?region=… and ?endpoint=… of the address",
             ) from None
 
     async def prepare(self, tables: Mapping[str, str]) -> None:

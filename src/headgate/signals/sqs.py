@@ -19,6 +19,7 @@ from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
 from headgate.base.clock import Clock
+from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
@@ -83,7 +84,10 @@ class SqsSignal(LocalSignal):
         self._client: SQSClient | None = None
 
     async def start(self) -> None:
-        """Make the client, in the event loop that will send."""
+        """Make the client, in the event loop that will send.
+
+        Raises InvalidInput if the environment names a region or an endpoint that there cannot be.
+        """
         if self._client is None:
             config = AioConfig(
                 connect_timeout=_CONNECT_S_MAX,
@@ -93,7 +97,15 @@ class SqsSignal(LocalSignal):
                 retries={"mode": "standard", "total_max_attempts": _TRIES_MAX},
             )
             made = get_session().create_client("sqs", region_name=self._region, config=config)
-            self._client = await self._closing.enter_async_context(made)
+            try:
+                self._client = await self._closing.enter_async_context(made)
+            except (BotoCoreError, ValueError) as error:
+                problem = str(error).rstrip(".")
+                raise InvalidInput(
+                    "database",
+                    f"there is no way to SQS: {problem}; correct AWS_PROFILE, AWS_DEFAULT_REGION "
+                    "and AWS_ENDPOINT_URL",
+                ) from None
 
     async def stop(self) -> None:
         """Close the client."""
