@@ -27,8 +27,10 @@ _TEXT_LENGTH_MAX = 900_000
 
 def make_site(container: Container) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
     """Return a function that answers the events of an HTTP API."""
+    # First the application: whoever makes it adds the settings that are kept in a secret.
+    app = container.app
     settings = load_settings()
-    site = server.build(container.app, keys=settings.key_ring(), public_url=settings.site_url)
+    site = server.build(app, keys=settings.key_ring(), public_url=settings.site_url)
     # The container has opened the application already, and nothing else begins with the site.
     answer = Mangum(AnswerLimit(site), lifespan="off", text_mime_types=list(_TEXTS))
 

@@ -1,5 +1,6 @@
 """The container of a function: its settings, and an application that cannot be opened."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,9 +8,12 @@ import pytest
 
 from headgate import App
 from headgate.aws import container as aws_container
+from headgate.aws import handlers
 from headgate.aws.container import SETTINGS_SECRET, Container
 from headgate.base.errors import StoreUnavailable
 from headgate.base.secret import Secret
+from tests.aws_calls import CallContext, gateway_event
+from tests.connecting import key_entries
 
 
 async def count(app: App) -> int:
@@ -62,3 +66,33 @@ def test_the_function_s_own_variables_have_precedence_over_the_secret(
 
     assert os.environ["HEADGATE_LOG_LEVEL"] == "warning"
     assert os.environ["HEADGATE_STRAVA_CLIENT_ID"] == "from the secret"
+
+
+def test_the_api_starts_with_keys_that_only_the_secret_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a function whose keys and address are in the secret
+    stored = {
+        "HEADGATE_KEYS": ",".join(key_entries("k1")),
+        "HEADGATE_PUBLIC_URL": "https://imports.test",
+    }
+    monkeypatch.setattr(
+        aws_container, "read_secret", lambda name, *, field: Secret(json.dumps(stored))
+    )
+    for name in stored:
+        # Set first, so that the variables of the secret are gone after the test.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HEADGATE_DATABASE", f"sqlite:///{tmp_path / 'headgate.db'}")
+    monkeypatch.setenv("HEADGATE_SYSTEMS", "")
+    monkeypatch.setenv(SETTINGS_SECRET, "headgate/settings")
+    container = Container(aws_container.app_from_environment)
+    monkeypatch.setattr(handlers, "_container", container)
+    monkeypatch.setattr(handlers, "_site", None)
+
+    # When the first call is a request
+    answer = handlers.api(gateway_event("GET", "/v1/jobs", key="hg_none"), CallContext(29.0))
+    container.close()
+
+    # Then it is answered: nobody has that key
+    assert answer["statusCode"] == 401
