@@ -135,11 +135,19 @@ def _turn(endpoint: str | None) -> asyncio.Lock:
     return locks.setdefault(endpoint, asyncio.Lock())
 
 
+#: A transaction is refused as a whole, and says of each write why, by names of its own.
+_REASONS = {
+    Fault.THROUGHPUT: "ProvisionedThroughputExceeded",
+    Fault.THROTTLED: "ThrottlingError",
+    Fault.CONFLICT: "TransactionConflict",
+}
+
+
 def refusal(operation: str, request: Request, fault: Fault) -> ClientError:
     """The error of DynamoDB for that fault."""
-    if fault is Fault.CONFLICT and operation == "transact_write_items":
+    if fault in _REASONS and operation == "transact_write_items":
         reasons = [{"Code": "None"} for _ in request["TransactItems"]]
-        reasons[0] = {"Code": "TransactionConflict"}
+        reasons[0] = {"Code": _REASONS[fault]}
         error = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}
         return ClientError(error, operation)  # type: ignore[arg-type]
     code = "TransactionConflictException" if fault is Fault.CONFLICT else fault.value

@@ -879,7 +879,7 @@ async def test_what_stays_throttled_is_unavailable_and_has_written_nothing(
     before = await everything(dynamo_store)
     client.choose = first(TRIES_MAX, Fault.THROTTLED, of="transact_write_items")
 
-    with pytest.raises(StoreUnavailable, match="ThrottlingException"):
+    with pytest.raises(StoreUnavailable, match="ThrottlingError"):
         await dynamo_store.settle(change.advance(job, tally(), {}), many(2))
 
     client.choose = None

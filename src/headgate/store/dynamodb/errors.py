@@ -108,7 +108,9 @@ def translate(error: ClientError, table: str) -> StoreError:
     if code == "ResourceNotFoundException":
         return SchemaBehind(f"there is no DynamoDB table {table!r}: run `headgate migrate`")
     if may_be_repeated(error):
-        return StoreUnavailable(f"DynamoDB has refused too many requests: {code}")
+        reasons = sorted({*cancellation_codes(error)} - {"None"})
+        told = ", ".join(reasons) or code
+        return StoreUnavailable(f"DynamoDB has refused too many requests: {told}")
     if has_failed(error):
         return StoreUnavailable(f"DynamoDB failed: {code}")
     return StoreError(f"DynamoDB refused a request: {error}")
