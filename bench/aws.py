@@ -196,7 +196,7 @@ def make_app(stack: Stack) -> App:
     one_chunk = WorkerSettings()
     lanes = {lane: LaneSize(concurrency=1, slice_s=0.0) for lane in one_chunk.lanes}
     return App(
-        DynamoBackend(DynamoTable(client), clock, queues),
+        DynamoBackend(DynamoTable(client), queues),
         syncs=[Sync(name="days", source=Days(), modes=(Mode.HISTORY,))],
         worker=msgspec.structs.replace(one_chunk, lanes=lanes),
     )

@@ -188,7 +188,7 @@ def backend_on(stack: Stack, clock: LateClock) -> DynamoBackend:
     # The time of DynamoDB's answers is not the time of this clock.
     table = DynamoTable(StaleClient(address, clock, system_random(), server_time=False))
     queues = {lane: environment[f"HEADGATE_AWS_{lane.value.upper()}_QUEUE"] for lane in Lane}
-    return DynamoBackend(table, clock, queues)
+    return DynamoBackend(table, queues)
 
 
 def client_of(functions: Functions) -> StaleClient:

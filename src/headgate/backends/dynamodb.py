@@ -49,10 +49,9 @@ class DynamoBackend:
     outbox_writer = None
     tables = None
 
-    def __init__(self, table: DynamoTable, clock: Clock, queues: Mapping[Lane, str]) -> None:
+    def __init__(self, table: DynamoTable, queues: Mapping[Lane, str]) -> None:
         """Use `table`; `queues` are the URLs of the lanes' SQS queues, if there are any."""
         self.table = table
-        self._clock = clock
         self._queues = queues
 
     @property
@@ -129,7 +128,7 @@ class DynamoBackend:
         if self._queues:
             from headgate.signals.sqs import SqsSignal
 
-            return SqsSignal(self._queues, self._clock, region=self.table.client.address.region)
+            return SqsSignal(self._queues, self.table.now, region=self.table.client.address.region)
         from headgate.signals.local import LocalSignal
 
         return LocalSignal()
@@ -188,4 +187,4 @@ class DynamoBackend:
 def open_dynamodb(address: str, clock: Clock, queues: Mapping[Lane, str]) -> DynamoBackend:
     """Return the backend at an address, not yet connected."""
     client = DynamoClient(parse_address(address), clock, system_random())
-    return DynamoBackend(DynamoTable(client), clock, queues)
+    return DynamoBackend(DynamoTable(client), queues)

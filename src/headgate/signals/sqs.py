@@ -9,8 +9,9 @@ import asyncio
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +19,6 @@ from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.exceptions import BotoCoreError, ClientError
 
-from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
@@ -70,15 +70,19 @@ class SqsSignal(LocalSignal):
     """Sends a message for each job that is announced, and nudges this process's listeners."""
 
     def __init__(
-        self, queues: Mapping[Lane, str], clock: Clock, *, region: str | None = None
+        self,
+        queues: Mapping[Lane, str],
+        now: Callable[[], datetime],
+        *,
+        region: str | None = None,
     ) -> None:
-        """Send to `queues`, the URL of each lane's.
+        """Send to `queues`, the URL of each lane's. `now` is the store's time: jobs are due by it.
 
         The endpoint is the environment's, and so is the region unless it is given.
         """
         super().__init__()
         self._queues = {lane_topic(lane): url for lane, url in queues.items()}
-        self._clock = clock
+        self._now = now
         self._region = region
         self._closing = AsyncExitStack()
         self._client: SQSClient | None = None
@@ -147,7 +151,7 @@ class SqsSignal(LocalSignal):
 
     def _soon(self, due: Iterable[JobHint]) -> Iterable[tuple[JobHint, int]]:
         """The jobs with the seconds until they are due, but for those that wait too long."""
-        now = self._clock.now()
+        now = self._now()
         for job in due:
             wait_s = 0.0 if job.due_at is None else (job.due_at - now).total_seconds()
             # Rounded up: a message that comes too early finds a job that is not due.

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from aiobotocore.session import get_session
 
+from headgate.backends.dynamodb import open_dynamodb
 from headgate.base.clock import ManualClock
 from headgate.base.log import configure
 from headgate.model.job import Job, Lane
@@ -40,7 +41,7 @@ class Queues:
     def __init__(self, client: Any, urls: dict[Lane, str]) -> None:
         self._client = client
         self.urls = urls
-        self.signal = SqsSignal(urls, ManualClock(NOW))
+        self.signal = SqsSignal(urls, ManualClock(NOW).now)
 
     async def receive(self, lane: Lane) -> list[Any]:
         """All messages that are visible now."""
@@ -118,6 +119,28 @@ async def test_a_job_that_is_due_later_has_a_delayed_message_and_one_due_much_la
         assert DELAY_S_MAX == 900
 
 
+async def test_a_delay_is_by_the_time_of_the_store(ministack_address: str) -> None:
+    """A process whose clock is wrong writes the store's time to its jobs."""
+    async with queues("store-time") as here:
+        address = f"dynamodb://store-time?endpoint={ministack_address}"
+        backend = open_dynamodb(address, ManualClock(NOW), here.urls)
+        signal = backend.signal(origin="here")
+        await backend.open()
+        await signal.start()
+        # The answer tells the time, which is far from that of this process's clock.
+        await backend.migrate({})
+        assert abs(backend.table.now() - NOW) > timedelta(days=1)
+        due = [backend.table.now() + timedelta(seconds=s) for s in (-60, 60, 960)]
+        try:
+            await signal.announce(COLD, job_hints(cold(n, wake_at=at) for n, at in enumerate(due)))
+            [message] = await here.receive(Lane.COLD)
+            assert decode_message(message["Body"]).job == "job_0"
+            assert await here.count_delayed(Lane.COLD) == 1
+        finally:
+            await signal.stop()
+            await backend.close()
+
+
 async def test_other_topics_send_nothing() -> None:
     async with queues("others") as here:
         await here.signal.announce(CONTROL)
@@ -127,7 +150,7 @@ async def test_other_topics_send_nothing() -> None:
 
 async def test_a_queue_that_cannot_be_reached_costs_a_line_in_the_log() -> None:
     async with queues("away") as here:
-        signal = SqsSignal({Lane.COLD: f"{here.urls[Lane.COLD]}-not-there"}, ManualClock(NOW))
+        signal = SqsSignal({Lane.COLD: f"{here.urls[Lane.COLD]}-not-there"}, ManualClock(NOW).now)
         await signal.start()
         output = io.StringIO()
         configure(ManualClock(NOW), json=True, stream=output)
@@ -148,7 +171,7 @@ async def test_a_queue_that_does_not_answer_is_asked_once(monkeypatch: pytest.Mo
     async with await asyncio.start_server(keep_silent, "127.0.0.1", 0) as server:
         address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
-        signal = SqsSignal({Lane.COLD: f"{address}/1/queue"}, ManualClock(NOW))
+        signal = SqsSignal({Lane.COLD: f"{address}/1/queue"}, ManualClock(NOW).now)
         await signal.start()
         output = io.StringIO()
         configure(ManualClock(NOW), json=True, stream=output)
