@@ -17,21 +17,39 @@ from tests.aws_stack import TEMPLATE
 
 LANES = ("Hot", "Cold")
 FUNCTIONS = (*LANES, "Sweeper", "Api")
+NO_VALUE = "AWS::NoValue"
 #: What `DynamoTable` sends, without what only `headgate migrate` does; a transaction needs the
 #: permissions of its writes. Nothing scans.
-ON_TABLE = {
-    f"dynamodb:{operation}"
-    for operation in (
-        "BatchGetItem",
-        "BatchWriteItem",
-        "ConditionCheckItem",
-        "DeleteItem",
-        "GetItem",
-        "PutItem",
-        "Query",
-        "UpdateItem",
-    )
-}
+ON_TABLE = (
+    "BatchGetItem BatchWriteItem ConditionCheckItem DeleteItem GetItem PutItem Query UpdateItem"
+)
+TABLE, SEND = f"dynamodb: {ON_TABLE}", "sqs: SendMessage"
+RECEIVE = "sqs: DeleteMessage GetQueueAttributes ReceiveMessage"
+LOGS, SECRET_VALUE, DECRYPT = (
+    "logs: CreateLogStream PutLogEvents",
+    "secretsmanager: GetSecretValue",
+    "kms: Decrypt",
+)
+LOG_GROUPS = "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:log-group:/aws/lambda"
+#: All that a role may do: the function, on what, which actions, and on which condition.
+PERMISSIONS = [
+    *(
+        row
+        for function in FUNCTIONS
+        for row in [
+            (function, f"{LOG_GROUPS}/${{AWS::StackName}}-{function.lower()}:*", LOGS, None),
+            (function, "Table.Arn", TABLE, None),
+            (function, "${Table.Arn}/index/*", TABLE, None),
+            (function, "HotQueue.Arn", SEND, None),
+            (function, "ColdQueue.Arn", SEND, None),
+            (function, "KeysSecretArn", SECRET_VALUE, "HasKeysSecret"),
+            (function, "SettingsSecretArn", SECRET_VALUE, "HasSettings"),
+            (function, "KeysKmsKeyArn", DECRYPT, "HasKmsKey"),
+        ]
+    ),
+    ("Hot", "HotQueue.Arn", RECEIVE, None),
+    ("Cold", "ColdQueue.Arn", RECEIVE, None),
+]
 
 
 @pytest.fixture(scope="module")
@@ -116,26 +134,52 @@ def test_a_deployment_can_start_every_function_anew(template: dict[str, Any], na
     assert variables["SECRETS_REVISION"] == {"Ref": "SecretsRevision"}
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_function_may_do_no_more_than_it_needs(template: dict[str, Any], name: str) -> None:
+def as_list(one_or_more: Any) -> list[Any]:
+    return one_or_more if isinstance(one_or_more, list) else [one_or_more]
+
+
+def named(resource: Any) -> str:
+    """A resource as the table of permissions names it."""
+    [(function, value)] = resource.items()
+    return ".".join(value) if function == "Fn::GetAtt" else str(value)
+
+
+def permissions(template: dict[str, Any], name: str) -> list[tuple[str, str, str, str | None]]:
+    """What the role of a function may do, as rows of the table."""
     [policy] = properties(template, f"{name}Role")["Policies"]
-    allowed = {
-        each["Sid"]: each
-        for given in policy["PolicyDocument"]["Statement"]
-        for each in [given["Fn::If"][1] if "Fn::If" in given else given]
-    }
-    actions = {
-        action
-        for each in allowed.values()
-        for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])
-    }
-    assert not any("*" in action for action in actions)
-    assert {each for each in actions if each.startswith("dynamodb:")} == ON_TABLE
-    assert all(each["Resource"] != "*" for each in allowed.values())
-    assert ("ReceiveHints" in allowed) == (name in LANES)
-    if name in LANES:
-        assert allowed["ReceiveHints"]["Resource"] == {"Fn::GetAtt": [f"{name}Queue", "Arn"]}
+    rows = []
+    for given in policy["PolicyDocument"]["Statement"]:
+        condition, statement, otherwise = given.get("Fn::If", (None, given, {"Ref": NO_VALUE}))
+        assert otherwise == {"Ref": NO_VALUE}
+        assert set(statement) == {"Sid", "Effect", "Action", "Resource"}
+        assert statement["Effect"] == "Allow"
+        pairs = [each.split(":") for each in as_list(statement["Action"])]
+        [service] = {service for service, _ in pairs}
+        actions = f"{service}: {' '.join(sorted(action for _, action in pairs))}"
+        rows += [(name, named(each), actions, condition) for each in as_list(statement["Resource"])]
+    return rows
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_may_do_what_it_needs_and_no_more(
+    template: dict[str, Any], name: str
+) -> None:
+    role = properties(template, f"{name}Role")
+    assert sorted(permissions(template, name), key=str) == sorted(
+        [row for row in PERMISSIONS if row[0] == name], key=str
+    )
+    # Nothing comes by another way.
+    assert set(role) == {"AssumeRolePolicyDocument", "Policies"}
     assert properties(template, f"{name}Function")["Role"] == {"Fn::GetAtt": [f"{name}Role", "Arn"]}
+
+
+def test_there_are_no_other_roles_and_policies(template: dict[str, Any]) -> None:
+    kinds = {
+        name: each["Type"]
+        for name, each in template["Resources"].items()
+        if each["Type"].startswith("AWS::IAM::")
+    }
+    assert kinds == {f"{name}Role": "AWS::IAM::Role" for name in FUNCTIONS}
 
 
 def test_there_is_an_alarm_for_age_dead_messages_throttling_and_breakers(
