@@ -12,8 +12,10 @@ from cfnlint.decode.cfn_yaml import load  # type: ignore[import-untyped]
 
 from headgate.aws import handlers
 from headgate.settings import Settings
+from headgate.signals.sqs import DELAY_S_MAX
 from headgate.store.dynamodb.definition import BY_STATE, definition, time_to_live
 from tests.aws_stack import TEMPLATE
+from tests.processes import ROOT
 
 LANES = ("Hot", "Cold")
 FUNCTIONS = (*LANES, "Sweeper", "Api")
@@ -209,6 +211,18 @@ def test_there_is_an_alarm_for_age_dead_messages_throttling_and_breakers(
         assert properties(template, f"{lane}BreakerMetric")["FilterPattern"] == (
             '{ $.event = "chunk_failed" && $.reason = "breaker" }'
         )
+
+
+def test_a_message_that_was_delayed_on_purpose_is_no_alarm(template: dict[str, Any]) -> None:
+    # The delay may count towards the age of a message; five minutes more are late.
+    for lane in LANES:
+        assert properties(template, f"{lane}AgeAlarm")["Threshold"] >= DELAY_S_MAX + 300
+    hot, cold = (properties(template, f"{lane}AgeAlarm")["Threshold"] for lane in LANES)
+    guide = (ROOT / "docs" / "how-to" / "aws.md").read_text(encoding="utf-8")
+    told = (
+        f"({hot // 60} minutes in the hot lane, as {DELAY_S_MAX // 60} of them may be its delay; "
+    )
+    assert f"{told}{cold // 3600} hours in the cold one)" in guide
 
 
 def test_the_first_breaker_that_opens_is_told(template: dict[str, Any]) -> None:
