@@ -12,7 +12,7 @@ from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.model.job import Lane
 from headgate.signals.sqs import BATCH_MAX
 from headgate.store.dynamodb.address import SCHEME, parse_address
-from headgate.store.dynamodb.errors import NO_CREDENTIALS
+from headgate.store.dynamodb.errors import NO_CREDENTIALS, NO_CREDENTIALS_TEXT
 
 if TYPE_CHECKING:
     from types_aiobotocore_sqs import SQSClient
@@ -67,7 +67,7 @@ async def _open_client(closing: AsyncExitStack, region: str | None) -> "SQSClien
     except (BotoCoreError, ValueError) as error:
         problem = str(error).rstrip(".")
         raise RedriveFailed(
-            f"there is no way to SQS: {problem}; correct AWS_PROFILE, AWS_DEFAULT_REGION and "
+            f"no client of SQS can be made: {problem}; correct AWS_PROFILE, AWS_DEFAULT_REGION and "
             "AWS_ENDPOINT_URL, or ?region=… of HEADGATE_DATABASE"
         ) from None
 
@@ -84,9 +84,7 @@ async def _redrive_lane(
             "URL is an output of the stack, and the region is the stack's"
         ) from None
     except NO_CREDENTIALS:
-        raise RedriveFailed(
-            "there are no credentials of AWS: set AWS_PROFILE, or log in with the AWS CLI"
-        ) from None
+        raise RedriveFailed(NO_CREDENTIALS_TEXT) from None
     except (BotoCoreError, ClientError) as error:
         raise RedriveFailed(f"{setting}: SQS refused: {error}") from error
 

@@ -158,8 +158,8 @@ class DynamoBackend:
             problem = str(error).rstrip(".")
             raise InvalidInput(
                 "database",
-                f"there is no way to DynamoDB: {problem}; correct AWS_PROFILE and the files of the "
-                "AWS CLI, or ?region=… and ?endpoint=… of the address",
+                f"no client of DynamoDB can be made: {problem}; correct AWS_PROFILE and the files "
+                "of the AWS CLI, or ?region=… and ?endpoint=… of the address",
             ) from None
 
     async def prepare(self, tables: Mapping[str, str]) -> None:

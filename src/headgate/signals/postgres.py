@@ -19,8 +19,8 @@ from headgate.base.redact import describe_error
 from headgate.base.service import Service
 from headgate.ports.signal import JobHint, SignalHint
 from headgate.signals.local import LocalSignal
-from headgate.signals.pace import HintPace
 from headgate.signals.session_locks import SessionLocks
+from headgate.signals.throttle import HintThrottle
 
 CHANNEL = "headgate"
 #: How often the connection is checked, because a broken one stays silent.
@@ -56,7 +56,7 @@ class PostgresSignal(LocalSignal):
         await self._listener.disconnect()
 
     def hint(self, topic: str) -> SignalHint | None:
-        """The hint for a commit, as often as `HintPace` lets it."""
+        """The hint for a commit, as often as the throttle lets one pass."""
         return self._listener.hint(topic)
 
     async def announce(
@@ -80,8 +80,8 @@ class _Listener(Service):
         self._origin = origin
         self._local = local
         self._waiting: set[str] = set()
-        #: Of the hints that are sent by commits and after them.
-        self._pace = HintPace()
+        #: Counts the hints that are sent by commits, and those after them.
+        self._throttle = HintThrottle()
         self._connection: asyncpg.Connection[Any] | None = None
         self._locks = SessionLocks(clock)
         #: A connection runs one statement at a time.
@@ -90,9 +90,9 @@ class _Listener(Service):
     def hint(self, topic: str) -> SignalHint | None:
         """The hint for a commit; None if many were sent a moment ago, or some are waiting."""
         now_s = self._clock.monotonic()
-        if self._waiting or self._pace.wait_s(now_s) > 0:
+        if self._waiting or self._throttle.wait_s(now_s) > 0:
             return None
-        self._pace.count(now_s)
+        self._throttle.count(now_s)
         return SignalHint(CHANNEL, self._payload(topic))
 
     def _payload(self, topic: str) -> str:
@@ -112,7 +112,7 @@ class _Listener(Service):
         if not self._waiting:
             await self._execute("SELECT 1")
             return KEEPALIVE_S
-        wait_s = self._pace.wait_s(self._clock.monotonic())
+        wait_s = self._throttle.wait_s(self._clock.monotonic())
         if wait_s > 0:
             # What comes meanwhile goes with it.
             await self._clock.sleep(wait_s)
@@ -163,7 +163,7 @@ class _Listener(Service):
     async def _notify(self, topics: list[str]) -> None:
         hints = [self._payload(topic) for topic in topics]
         if hints:
-            self._pace.count(self._clock.monotonic())
+            self._throttle.count(self._clock.monotonic())
             await self._execute(
                 "SELECT pg_notify($1, hint) FROM unnest($2::text[]) AS hint", CHANNEL, hints
             )

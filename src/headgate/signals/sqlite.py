@@ -19,8 +19,8 @@ from headgate.ports.signal import JobHint
 from headgate.signals.file_locks import FileLocks
 from headgate.signals.hint_socket import HintSocket
 from headgate.signals.local import LocalSignal
-from headgate.signals.pace import HintPace
 from headgate.signals.process_folder import ProcessFolder
+from headgate.signals.throttle import HintThrottle
 
 LOOK_EVERY_S = 0.25
 
@@ -81,7 +81,7 @@ class _Sender(Service):
     def __init__(self, socket: HintSocket, clock: Clock) -> None:
         super().__init__(clock)
         self._socket = socket
-        self._pace = HintPace()
+        self._throttle = HintThrottle()
         self._waiting: set[str] = set()
 
     def send(self, topic: str) -> None:
@@ -92,13 +92,13 @@ class _Sender(Service):
     def flush(self) -> None:
         """Send what waits."""
         topics, self._waiting = sorted(self._waiting), set()
-        self._pace.count(self._clock.monotonic())
+        self._throttle.count(self._clock.monotonic())
         self._socket.send(topics)
 
     async def run_once(self) -> float | None:
         """Send what waits."""
         if self._waiting:
-            wait_s = self._pace.wait_s(self._clock.monotonic())
+            wait_s = self._throttle.wait_s(self._clock.monotonic())
             if wait_s > 0:
                 # What comes meanwhile goes with it.
                 await self._clock.sleep(wait_s)

@@ -107,8 +107,8 @@ class SqsSignal(LocalSignal):
                 problem = str(error).rstrip(".")
                 raise InvalidInput(
                     "database",
-                    f"there is no way to SQS: {problem}; correct AWS_PROFILE, AWS_DEFAULT_REGION "
-                    "and AWS_ENDPOINT_URL",
+                    f"no client of SQS can be made: {problem}; correct AWS_PROFILE, "
+                    "AWS_DEFAULT_REGION and AWS_ENDPOINT_URL",
                 ) from None
 
     async def stop(self) -> None:

@@ -85,7 +85,7 @@ def test_commands_say_what_there_cannot_be(
         monkeypatch.setenv("HEADGATE_APP", f"{__name__}:app")
     refused = CliRunner().invoke(cli, command)
     told = " ".join(refused.stderr.split())
-    assert "database: there is no way to DynamoDB: " in told
+    assert "database: no client of DynamoDB can be made: " in told
     assert problem in told
     assert refused.exit_code in {loading.USAGE, loading.CONFIG}
     assert isinstance(refused.exception, SystemExit)
@@ -112,7 +112,7 @@ def test_redrive_says_what_there_cannot_be(
         monkeypatch.setenv(name, value)
     refused = CliRunner().invoke(cli, ["aws", "redrive"])
     told = " ".join(refused.stderr.split())
-    assert "there is no way to SQS: " in told
+    assert "no client of SQS can be made: " in told
     assert problem in told
     assert refused.exit_code == loading.FAILED
     assert isinstance(refused.exception, SystemExit)
@@ -124,7 +124,9 @@ async def test_an_endpoint_of_the_queues_that_there_cannot_be_is_told(
     monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "foo")
     backend = open_dynamodb("dynamodb://table?region=eu-west-1", SystemClock(), QUEUES)
     signal = backend.signal(origin="here")
-    with pytest.raises(InvalidInput, match="no way to SQS: Invalid endpoint: foo; correct"):
+    with pytest.raises(
+        InvalidInput, match="no client of SQS can be made: Invalid endpoint: foo; correct"
+    ):
         await signal.start()
     await signal.stop()
 

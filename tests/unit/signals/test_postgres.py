@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from headgate.base.clock import ManualClock, SystemClock
-from headgate.signals.pace import SEND_EVERY_S, SENDS_AT_ONCE
 from headgate.signals.postgres import CHANNEL, PostgresSignal
+from headgate.signals.throttle import SEND_EVERY_S, SENDS_AT_ONCE
 from tests import servers, stores
 from tests.stores import START
 from tests.unit.signals.listeners import Listener
@@ -123,7 +123,7 @@ def test_of_many_commits_at_once_a_few_carry_their_hints() -> None:
     assert signal.hint("lane.hot") is None
 
 
-async def test_hints_after_commits_are_sent_at_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hints_after_commits_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a process that is connected, and whose notifies are noted
     clock, sent_s = ManualClock(START), list[float]()
     signal = PostgresSignal("postgresql://nowhere", clock, origin="process_a")

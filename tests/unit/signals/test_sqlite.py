@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import text
 
 from headgate.base.clock import ManualClock, SystemClock
-from headgate.signals.pace import SEND_EVERY_S, SENDS_AT_ONCE
 from headgate.signals.sqlite import LOOK_EVERY_S, SqliteSignal
+from headgate.signals.throttle import SEND_EVERY_S, SENDS_AT_ONCE
 from headgate.store.sql.sqlite import SqliteDatabase
 from tests.stores import SOON_S, START
 from tests.unit.signals.listeners import Listener
@@ -176,7 +176,7 @@ async def test_a_started_watch_looks_by_itself_and_stops(database: SqliteDatabas
     await signal.stop()
 
 
-async def test_hints_that_follow_closely_are_sent_at_a_pace(
+async def test_hints_that_follow_closely_are_throttled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a process whose sends are noted

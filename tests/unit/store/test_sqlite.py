@@ -77,7 +77,7 @@ async def test_a_file_that_another_process_keeps_locked_is_unavailable_and_not_b
         other.execute("BEGIN IMMEDIATE")
 
         # When something is written, then whoever wanted it may try again, as after an outage
-        with pytest.raises(StoreUnavailable, match="another process keeps the database"):
+        with pytest.raises(StoreUnavailable, match="another process keeps the database locked"):
             await database.write(put("a"))
         assert database.find_fault() is None
 

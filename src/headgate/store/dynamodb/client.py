@@ -21,6 +21,7 @@ from headgate.base.errors import StoreError, StoreUnavailable
 from headgate.store.dynamodb.address import DynamoAddress
 from headgate.store.dynamodb.errors import (
     NO_CREDENTIALS,
+    NO_CREDENTIALS_TEXT,
     UNREACHABLE,
     condition_failed,
     has_failed,
@@ -135,10 +136,7 @@ class DynamoClient:
                 if isinstance(error, NO_CREDENTIALS) and not self._answered:
                     # It was not sent, and would not be the next time. Those that have expired
                     # since are another matter: whoever renews them may be back in a moment.
-                    raise StoreError(
-                        "there are no credentials of AWS: set AWS_PROFILE, or log in with the AWS "
-                        "CLI"
-                    ) from None
+                    raise StoreError(NO_CREDENTIALS_TEXT) from None
                 lost, last = True, StoreUnavailable(f"DynamoDB did not answer: {error!r}")
                 if not repeat:
                     raise last from error

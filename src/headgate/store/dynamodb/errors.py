@@ -51,6 +51,10 @@ NO_CREDENTIALS = (
 UNREACHABLE = (BotoCoreError, TransportError, TimeoutError, OSError)
 
 
+#: What is told of it.
+NO_CREDENTIALS_TEXT = "there are no credentials of AWS: set AWS_PROFILE, or log in with the AWS CLI"
+
+
 class ConditionFailed(Exception):
     """A condition did not hold, and nothing was written."""
 

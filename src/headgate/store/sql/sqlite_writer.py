@@ -221,5 +221,5 @@ def translate_sqlite(error: Exception) -> Exception:
     if not isinstance(error, sqlite3.Error):
         return translate(error)
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
-        return StoreUnavailable(f"another process keeps the database to itself: {error}")
+        return StoreUnavailable(f"another process keeps the database locked: {error}")
     return (fault_kind(error) or StoreError)(f"the database refused: {error}")

@@ -1,4 +1,4 @@
-"""How often a process sends hints to other processes."""
+"""The throttle of hints: how often a process sends some to other processes."""
 
 import math
 
@@ -10,8 +10,8 @@ SEND_EVERY_S = 0.005
 SENDS_AT_ONCE = 4
 
 
-class HintPace:
-    """Sends a few hints at once, and those that follow at even intervals."""
+class HintThrottle:
+    """Lets a few sends pass at once, and those that follow at even intervals."""
 
     def __init__(self) -> None:
         """Nothing was sent yet."""

@@ -1,29 +1,29 @@
-"""The pace of hints: a few at once after a rest, and then one at a time."""
+"""The throttle of hints: a few are sent at once after a rest, then one in an interval."""
 
 import pytest
 
-from headgate.signals.pace import SEND_EVERY_S, SENDS_AT_ONCE, HintPace
+from headgate.signals.throttle import SEND_EVERY_S, SENDS_AT_ONCE, HintThrottle
 
 
 def test_a_few_hints_are_sent_at_once() -> None:
-    pace = HintPace()
+    throttle = HintThrottle()
 
     for _ in range(SENDS_AT_ONCE):
-        assert pace.wait_s(100.0) == 0
-        pace.count(100.0)
+        assert throttle.wait_s(100.0) == 0
+        throttle.count(100.0)
 
-    assert pace.wait_s(100.0) == pytest.approx(SEND_EVERY_S)
+    assert throttle.wait_s(100.0) == pytest.approx(SEND_EVERY_S)
 
 
 def test_a_thousand_hints_in_a_tenth_of_a_second_are_sent_at_even_intervals() -> None:
     # Given somebody who would send ten thousand hints a second, for a tenth of a second
-    pace, sent = HintPace(), 0
+    throttle, sent = HintThrottle(), 0
 
     # When each is sent only if it may be
     for number in range(1_000):
         now_s = 100.0 + number / 10_000
-        if pace.wait_s(now_s) == 0:
-            pace.count(now_s)
+        if throttle.wait_s(now_s) == 0:
+            throttle.count(now_s)
             sent += 1
 
     # Then those of the beginning were sent, and one in every interval
@@ -32,16 +32,16 @@ def test_a_thousand_hints_in_a_tenth_of_a_second_are_sent_at_even_intervals() ->
 
 def test_after_a_rest_a_few_are_sent_at_once_again_and_no_more() -> None:
     # Given many sends, and a long rest
-    pace = HintPace()
+    throttle = HintThrottle()
     for _ in range(50):
-        pace.count(100.0)
-    assert pace.wait_s(100.0) > SENDS_AT_ONCE * SEND_EVERY_S
+        throttle.count(100.0)
+    assert throttle.wait_s(100.0) > SENDS_AT_ONCE * SEND_EVERY_S
 
     # When the next are sent an hour later
     later_s = 3_700.0
     for _ in range(SENDS_AT_ONCE):
-        assert pace.wait_s(later_s) == 0
-        pace.count(later_s)
+        assert throttle.wait_s(later_s) == 0
+        throttle.count(later_s)
 
     # Then the rest has saved up no more than those
-    assert pace.wait_s(later_s) > 0
+    assert throttle.wait_s(later_s) > 0
