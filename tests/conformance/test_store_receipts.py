@@ -134,6 +134,21 @@ async def test_what_was_refused_is_known_and_may_be_sent_again(store: Store) -> 
     assert await store.receipts(live, NAME, ["a", "b"]) == {"a": TAKEN, "b": TAKEN}
 
 
+async def test_a_refusal_is_remembered_until_there_is_another_answer(store: Store) -> None:
+    slow, live = await two_jobs(store)
+    await store.claim_records(slow, NAME, ["a"])
+    slow = await deliver(store, slow, [], refused=["a"])
+
+    # While a job is about to send the record again, it is claimed like any other
+    assert await store.claim_records(slow, NAME, ["a"]) == {}
+    assert await store.claim_records(live, NAME, ["a"]) == {"a": CLAIMED}
+
+    # When that job ends without an answer, then the refusal is still known
+    await settled(store, change.fail(slow, reason=Reason.REFUSED, error="down"))
+    assert await store.receipts(live, NAME, ["a"]) == {"a": REFUSED}
+    assert await store.claim_records(live, NAME, ["a"]) == {}
+
+
 async def test_receipts_are_those_of_one_name_and_one_pair_of_accounts(store: Store) -> None:
     slow, live = await two_jobs(store)
     await store.claim_records(slow, NAME, ["a"])

@@ -34,7 +34,7 @@ class DayStatus(StrEnum):
 class ReceiptState(StrEnum):
     """What a destination has made of a record. A record without a row was never sent."""
 
-    #: A job is about to send it; the row is void once that job has left the chunk.
+    #: A job is about to send it for the first time; the row is void once it has left the chunk.
     CLAIMED = "claimed"
     TAKEN = "taken"
     REFUSED = "refused"

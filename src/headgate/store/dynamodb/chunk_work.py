@@ -5,6 +5,7 @@ from datetime import datetime
 from headgate.base.encoding import to_json
 from headgate.base.errors import StoreError
 from headgate.model.job import Job
+from headgate.model.lease import NO_CLAIM
 from headgate.model.states import DayStatus, JobState
 from headgate.ports.store import ChunkWork
 from headgate.store.dynamodb import keys
@@ -63,15 +64,15 @@ def plan_receipts(job: Job, work: ChunkWork, now: datetime) -> list[Write]:
 
 
 def receipt_item(
-    job: Job, stored_as: str, key: str, state: str, now: datetime
+    job: Job, stored_as: str, key: str, state: str, now: datetime, token: int = NO_CLAIM
 ) -> dict[str, object]:
-    """The receipt of a record for the present chunk of a job."""
+    """The receipt of a record for the present chunk of a job, claimed for it under `token`."""
     return {
         "pk": keys.receipts(stored_as, job.connection_id, job.destination_connection_id),
         "sk": keys.own_key(key),
         "state": plain(state),
         "job_id": job.id,
-        "token": job.token,
+        "token": token,
         "step": job.steps,
         "updated_at": plain(now),
     }

@@ -1,7 +1,8 @@
 """Receipts: what a destination has made of each record, and which job is about to send it.
 
 A job claims records before it sends them, so that two jobs never send the same one. A claim names
-the chunk of its job and is valid while the job works on that chunk; nobody has to release it.
+the chunk of its job and is valid while the job works on that chunk; nobody has to release it. A
+record that was refused stays so while it is claimed again, until there is another answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,10 +70,12 @@ class DynamoReceipts:
         """Claim the records whose receipts are as they were found; False if some are not."""
         writes: list[Write] = []
         for place, key in free.items():
-            item = receipt_item(job, stored_as, key, ReceiptState.CLAIMED, self.table.now())
+            state: str = ReceiptState.CLAIMED
             condition, seen = IS_NEW, dict[str, object]()
             if place in found:
+                state = found[place]["state"]
                 condition, seen = unchanged(found[place], ("state", "job_id", "token", "step"))
+            item = receipt_item(job, stored_as, key, state, self.table.now(), job.token)
             writes.append(Put(item=item, condition=condition, values=seen))
         at_work = Check(
             at=catalogue.job(job.id),
@@ -93,15 +96,18 @@ class DynamoReceipts:
 
     async def _receipt_states(self, job: Job, found: Mapping[Key, Item]) -> dict[str, ReceiptState]:
         """The states of receipts. A claim counts if it is another job's, and that is at work."""
-        items = list(found.values())
-        claimed = [item["job_id"] for item in items if item["state"] == ReceiptState.CLAIMED]
-        at_work = await self._chunks_at_work(claimed) - {_chunk_id(job)}
-        return {
+        open_items = [item for item in found.values() if item["state"] != ReceiptState.TAKEN]
+        at_work = await self._chunks_at_work([item["job_id"] for item in open_items])
+        at_work -= {_chunk_id(job)}
+        states = {
             catalogue.from_own_key(item["sk"]): ReceiptState(item["state"])
-            for item in items
+            for item in found.values()
             if item["state"] != ReceiptState.CLAIMED
-            or (item["job_id"], item["token"], item["step"]) in at_work
         }
+        for item in open_items:
+            if (item["job_id"], item["token"], item["step"]) in at_work:
+                states[catalogue.from_own_key(item["sk"])] = ReceiptState.CLAIMED
+        return states
 
     async def _chunks_at_work(self, job_ids: Sequence[str]) -> set[_ChunkId]:
         """The chunks that workers have claimed now, of these jobs."""

@@ -1,7 +1,8 @@
 """Receipts: what a destination has made of each record, and which job is about to send it.
 
 A job claims records before it sends them, so that two jobs never send the same one. A claim names
-the chunk of its job and is valid while the job works on that chunk; nobody has to release it.
+the chunk of its job and is valid while the job works on that chunk; nobody has to release it. A
+record that was refused stays so while it is claimed again, until there is another answer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, select, update
 
 from headgate.model.job import Job
+from headgate.model.lease import NO_CLAIM
 from headgate.model.states import JOB, ReceiptState
 from headgate.ports.store import ChunkWork
 from headgate.store.sql.many import insert_many
@@ -21,7 +23,8 @@ from headgate.store.sql.tables import in_states, jobs, receipts
 #: A chunk of a job: its id, the token of its claim, and its steps.
 _ChunkId = tuple[str, int, int]
 
-_NEWS = ("state", "job_id", "token", "step", "updated_at")
+_CLAIM = ("job_id", "token", "step", "updated_at")
+_NEWS = ("state", *_CLAIM)
 
 
 def _rewrite(insert: Insert) -> Insert:
@@ -51,7 +54,7 @@ def claim(
     at = now.read(tx)
     # In order, so that two jobs that want the same records do not wait for each other.
     wanted = sorted(set(keys))
-    rows = [_row(job, stored_as, key, ReceiptState.CLAIMED, at) for key in wanted]
+    rows = [_row(job, stored_as, key, ReceiptState.CLAIMED, at, job.token) for key in wanted]
     for batch in _batches(rows):
         _add.run(tx, batch)
     others = {
@@ -61,7 +64,7 @@ def claim(
     }
     if ReceiptState.CLAIMED not in others.values():
         free = [key for key in wanted if key not in others]
-        values = {name: rows[0][name] for name in _NEWS} if rows else {}
+        values = {name: rows[0][name] for name in _CLAIM} if rows else {}
         for names in _batches(free):
             tx.execute(update(receipts).where(*_under(job, stored_as, names)).values(values))
     return others
@@ -97,13 +100,13 @@ def _states(
     for names in _batches(keys):
         query = select(*columns).where(*_under(job, stored_as, names)).order_by(receipts.c.key)
         found += tx.execute(query.with_for_update() if lock else query)
-    claimed = [row for row in found if row.state is ReceiptState.CLAIMED]
-    at_work = _chunks_at_work(tx, [row.job_id for row in claimed]) - {_chunk_id(job)}
-    return {
-        row.key: row.state
-        for row in found
-        if row.state is not ReceiptState.CLAIMED or (row.job_id, row.token, row.step) in at_work
-    }
+    open_rows = [row for row in found if row.state is not ReceiptState.TAKEN]
+    at_work = _chunks_at_work(tx, [row.job_id for row in open_rows]) - {_chunk_id(job)}
+    states = {row.key: row.state for row in found if row.state is not ReceiptState.CLAIMED}
+    for row in open_rows:
+        if (row.job_id, row.token, row.step) in at_work:
+            states[row.key] = ReceiptState.CLAIMED
+    return states
 
 
 def _chunks_at_work(tx: Connection, job_ids: Sequence[str]) -> set[_ChunkId]:
@@ -130,7 +133,12 @@ def _under(job: Job, stored_as: str, keys: Sequence[str]) -> Sequence[ColumnElem
 
 
 def _row(
-    job: Job, stored_as: str, key: str, state: ReceiptState, at: datetime | None
+    job: Job,
+    stored_as: str,
+    key: str,
+    state: ReceiptState,
+    at: datetime | None,
+    token: int = NO_CLAIM,
 ) -> dict[str, Any]:
     return {
         "sync": stored_as,
@@ -139,7 +147,7 @@ def _row(
         "key": key,
         "state": state,
         "job_id": job.id,
-        "token": job.token,
+        "token": token,
         "step": job.steps,
         "updated_at": at,
     }
