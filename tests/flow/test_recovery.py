@@ -21,7 +21,7 @@ from headgate import (
 )
 from headgate.loops import sweeper
 from headgate.model.change import JobChange
-from headgate.model.states import JobEdge
+from headgate.model.states import JOB, JobEdge
 from headgate.ports.store import ChunkWork
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
 
@@ -142,6 +142,40 @@ def test_a_worker_that_lost_its_lease_writes_nothing_to_a_destination(tmp_path: 
         await world.clock.sleep(200)
 
         # Then it finds out before it writes, and the destination is not asked twice
+        assert ledger.sent == [f"{job.id}:0"]
+
+    in_world(tmp_path, main)
+
+
+@pytest.mark.fault(4)
+def test_a_worker_that_gets_its_own_job_again_ends_what_it_did_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(world: World) -> None:
+        # Given a worker whose first chunk takes minutes, and a store that refuses its heartbeats
+        async def read(ctx: Context) -> Chunk:
+            await ctx.clock.sleep(200 if len(source.calls) == 1 else 1)
+            return Chunk(records=[Record(str(ctx.day), {})])
+
+        async def extend(*_: object, **__: object) -> None:
+            raise StoreUnavailable
+
+        ledger, source = Ledger(), ScriptedSource(read)
+        app = await world.app(Sync(name="history", source=source, destination=ledger))
+        job = await submit(app, days=1)
+        await app.supervisor().start()
+        await world.clock.sleep(1)
+        monkeypatch.setattr(app._store, "extend", extend)
+
+        # When its lease ends, and the same worker claims the job again and finishes it
+        job = await world.until(app, job.id)
+        assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
+        assert world.loop.time() < 200
+        assert app.measurements.lost_claims[JOB.name] == 1
+
+        # Then what the first chunk brings in the end is not sent
+        monkeypatch.undo()
+        await world.clock.sleep(300)
         assert ledger.sent == [f"{job.id}:0"]
 
     in_world(tmp_path, main)

@@ -66,9 +66,18 @@ class ActiveClaims(Generic[Row]):
         return iter(list(self._claims.values()))
 
     def add(self, claims: Iterable[ActiveClaim[Row]], *, seen_s: float) -> None:
-        """Add claims that were made at the monotonic time `seen_s`."""
+        """Add claims that were made at the monotonic time `seen_s`.
+
+        This process may get a row again whose lease it has let expire, before it has noticed:
+        then whoever still works under the old claim has lost it.
+        """
         self._seen_s = min(self._seen_s, seen_s) if self._claims else seen_s
-        self._claims.update((each.row.id, each) for each in claims)
+        for each in claims:
+            expired = self._claims.get(each.row.id)
+            self._claims[each.row.id] = each
+            if expired is not None:
+                self.count_lost(1)
+                expired.on_lost()
 
     def has(self, row: Row) -> bool:
         """Whether the row is still claimed under its token."""
