@@ -31,11 +31,10 @@ from headgate.sandbox.kit.windows import Window
 from tests.limiters import KINDS, Bench, RequestStarted, acquire, alike
 
 #: Moto is slow, and what is decided here is decided by us.
-pytestmark = pytest.mark.parametrize(
-    "bench", [kind for kind in KINDS if kind != "moto"], indirect=True
-)
-
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.parametrize("bench", [kind for kind in KINDS if kind != "moto"], indirect=True),
+    pytest.mark.slow,
+]
 
 BUDGETS = [
     Budget("strava", [Limit(10, per="15min", reserve=3), Limit(60, per="day")]),

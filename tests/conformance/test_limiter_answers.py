@@ -160,6 +160,21 @@ async def test_what_is_on_its_way_over_an_edge_takes_room_on_the_other_side(
     assert reason_of(await acquire(limiter, EDGES)) is RefusalReason.SPENT
 
 
+async def test_what_is_on_its_way_when_its_process_dies_counts_on_the_other_side(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given four requests over the edge of a window, whose processes die with them on their way
+    clock.advance(TO_THE_EDGE_S - 5)
+    await spend(limiter, EDGES, 4)
+
+    # When their slots have ended, in the next window
+    clock.advance(5 + EDGES.slot_lease_s)
+
+    # Then they count in it like those that have ended: they may have arrived in it
+    assert len(await grants_at_once(limiter, EDGES, 10)) == 6
+    assert reason_of(await acquire(limiter, EDGES)) is RefusalReason.SPENT
+
+
 async def test_backfill_leaves_the_reserve_beside_what_is_on_its_way(
     limiter: Limiter, clock: ManualClock
 ) -> None:

@@ -306,6 +306,39 @@ local function from_before(limit, place)
   return found
 end
 
+-- policy/in_flight.py, `count_late`
+local function count_late(limits, granted_at, ended_at)
+  if ended_at - granted_at <= budget.guard then return end
+  for _, limit in ipairs(limits) do
+    local own = charged(limit, granted_at, budget.guard)
+    local place = floor(ended_at / stretch(limit))
+    if place > own[#own] then
+      local buckets, key = buckets_of(limit), tostring(place)
+      local before = buckets[tostring(own[1])]
+      if limit.rolling and before and (before.moved or 0) < (before.used or 0) then
+        count_up(before, 'moved')
+      end
+      buckets[key] = buckets[key] or {}
+      count_up(buckets[key], 'used')
+    end
+  end
+end
+
+-- policy/in_flight.py, `end_lost`
+local function end_lost()
+  local limits = {}
+  for _, limit in ipairs(budget.limits) do
+    if limit.ledger == budget.slots_ledger then limits[#limits + 1] = limit end
+  end
+  local slots = ledgers[budget.slots_ledger].slots
+  for name, free_at in pairs(slots) do
+    if free_at <= now then
+      slots[name] = nil
+      count_late(limits, free_at - budget.slot_lease, free_at)
+    end
+  end
+end
+
 local function take(ask)
   local worst = nil
   local function obstacle(till, why, ledger, limit)
@@ -317,10 +350,9 @@ local function take(ask)
     if (ledger.closed_until or 0) > now then obstacle(ledger.closed_until, 'closed', index) end
   end
   if budget.slots then
+    end_lost()
     local slots, held, till = ledgers[budget.slots_ledger].slots, 0, now + SLOT_LOOK_MS
-    for name, free_at in pairs(slots) do
-      if free_at <= now then slots[name] = nil else held, till = held + 1, min(till, free_at) end
-    end
+    for _, free_at in pairs(slots) do held, till = held + 1, min(till, free_at) end
     if held >= budget.slots then obstacle(till, 'slots', budget.slots_ledger) end
   end
   local cold = ask.lane == 'cold'
@@ -424,24 +456,6 @@ local function refused()
   return {till = ledger.closed_until, now = now, ledger = index}
 end
 
--- policy/in_flight.py, `count_late`
-local function count_late()
-  if now - args.granted_at <= budget.guard then return end
-  for _, limit in ipairs(counting(args.kind)) do
-    local own = charged(limit, args.granted_at, budget.guard)
-    local place = floor(now / stretch(limit))
-    if place > own[#own] then
-      local buckets, key = buckets_of(limit), tostring(place)
-      local before = buckets[tostring(own[1])]
-      if limit.rolling and before and (before.moved or 0) < (before.used or 0) then
-        count_up(before, 'moved')
-      end
-      buckets[key] = buckets[key] or {}
-      count_up(buckets[key], 'used')
-    end
-  end
-end
-
 local operations = {
   take = function() return take(args) end,
   charge = function()
@@ -452,7 +466,7 @@ local operations = {
   end,
   release = function()
     if budget.slots then ledgers[budget.slots_ledger].slots[args.grant] = nil end
-    count_late()
+    count_late(counting(args.kind), args.granted_at, now)
     return {done = true}
   end,
   observe = observe,

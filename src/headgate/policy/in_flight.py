@@ -3,12 +3,12 @@
 A request counts in the window in which it is granted. If it is not sent before that window ends, it
 is not sent at all. If it was sent and not answered by then, nobody knows in which window it
 arrived: while it has a slot, it takes room in the new window too, and when it ends it is counted
-there.
+there. If nobody tells that it has ended, because its process is gone, it ends with its slot.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from headgate.model.budget import Bucket, Budget, BudgetRequest, Ledger, Limit, Scope
+from headgate.model.budget import Bucket, Budget, Ledger, Limit, Scope
 from headgate.policy import windows
 
 
@@ -49,17 +49,17 @@ def from_before(budget: Budget, ledgers: Mapping[Scope, Ledger], limit: Limit, p
 def count_late(
     budget: Budget,
     ledgers: Mapping[Scope, Ledger],
-    request: BudgetRequest,
+    limits: Iterable[Limit],
     granted_at: int,
-    now: int,
+    ended_at: int,
 ) -> None:
     """Count a request that has ended where it may have arrived, if that is after its own window."""
     guard = round(budget.guard_s * 1000)
-    if now - granted_at <= guard:
+    if ended_at - granted_at <= guard:
         return
-    for limit in budget.limits_for(request.kind):
+    for limit in limits:
         counted = windows.stretches_charged(limit, granted_at, guard)
-        place = windows.stretches_charged(limit, now, 0)[-1]
+        place = windows.stretches_charged(limit, ended_at, 0)[-1]
         if place <= counted[-1]:
             continue
         buckets = ledgers[limit.scope].windows.setdefault(limit.name, {})
@@ -68,3 +68,16 @@ def count_late(
             # A rolling window has both stretches in it: the request moves from one to the other.
             before.moved += 1
         buckets.setdefault(str(place), Bucket()).used += 1
+
+
+def end_lost(budget: Budget, ledgers: Mapping[Scope, Ledger], now: int) -> None:
+    """Free the slots whose leases are over, and count their requests, which nobody has ended.
+
+    Their kinds are not known, so they count in all limits of the slots' scope.
+    """
+    lease = round(budget.slot_lease_s * 1000)
+    slots = ledgers[budget.slots_scope].slots
+    limits = [limit for limit in budget.limits if limit.scope is budget.slots_scope]
+    for grant_id, until in [each for each in slots.items() if each[1] <= now]:
+        del slots[grant_id]
+        count_late(budget, ledgers, limits, until - lease, until)

@@ -119,7 +119,8 @@ def release(
     """Release the slot of a request that has ended, and count it where it may have arrived late."""
     if budget.slots is not None:
         ledgers[budget.slots_scope].slots.pop(granted.id, None)
-    in_flight.count_late(budget, ledgers, request, granted.at_ms, now)
+    limits = budget.limits_for(request.kind)
+    in_flight.count_late(budget, ledgers, limits, granted.at_ms, now)
 
 
 def observe(
@@ -247,9 +248,8 @@ def _closed(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Refusal]:
 def _slots(budget: Budget, ledgers: Ledgers, now: int) -> Iterator[_Refusal]:
     if budget.slots is None:
         return
+    in_flight.end_lost(budget, ledgers, now)
     slots = ledgers[budget.slots_scope].slots
-    for grant_id in [each for each, until in slots.items() if until <= now]:
-        del slots[grant_id]
     if len(slots) >= budget.slots:
         until = min(now + SLOT_LOOK_MS, *slots.values())
         yield _Refusal(until, RefusalReason.SLOTS, budget.slots_scope)
