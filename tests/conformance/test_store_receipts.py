@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy.util import await_only
 
 from headgate.base.clock import ManualClock
 from headgate.model import change
@@ -14,21 +16,29 @@ from headgate.model.lease import NOW
 from headgate.model.record import Receipt, Record
 from headgate.model.states import ReceiptState
 from headgate.ports.store import ChunkWork, Store
+from headgate.store.sql import receipts
+from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.statements import ROWS_MAX
 from headgate.store.sql.store import SqlStore
 from tests.stores import (
     LEASE,
+    SOON_S,
     SYNCS,
     MakeDatabase,
     claim_one,
     everything,
+    execute_on,
     new_job,
+    opened,
     run_one,
     settled,
     tally,
 )
 
 NAME = "notes"
+#: Whether anybody in this database waits for what another transaction has locked.
+WAITS_FOR_A_LOCK = """SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'"""
 CLAIMED, TAKEN, REFUSED = ReceiptState.CLAIMED, ReceiptState.TAKEN, ReceiptState.REFUSED
 
 
@@ -204,6 +214,42 @@ async def test_no_records_need_no_claim(store: Store) -> None:
 
     assert await store.claim_records(slow, NAME, []) == {}
     assert await store.receipts(slow, NAME, []) == {}
+
+
+async def test_whoever_claims_a_record_at_the_same_time_waits_for_the_first(
+    store_url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Postgres, where two transactions run at once; SQLite has one writer."""
+    async with opened(PostgresDatabase(store_url, clock, server_time=False)) as database:
+        # Given a record that was refused, and a transaction that has found that it may have it
+        store = SqlStore(database, SYNCS)
+        slow, live = await two_jobs(store)
+        await store.claim_records(slow, NAME, ["a"])
+        slow = await deliver(store, slow, [], refused=["a"])
+        found, go_on = asyncio.Event(), asyncio.Event()
+        find_states = receipts._states
+
+        def find_slowly(*args: Any, **options: Any) -> dict[str, ReceiptState]:
+            states = find_states(*args, **options)
+            found.set()
+            await_only(go_on.wait())
+            return states
+
+        monkeypatch.setattr(receipts, "_states", find_slowly)
+        first = asyncio.create_task(store.claim_records(slow, NAME, ["a"]))
+        await found.wait()
+        monkeypatch.undo()
+
+        # When another job claims it too
+        second = asyncio.create_task(store.claim_records(live, NAME, ["a"]))
+        async with asyncio.timeout(SOON_S):
+            while not (second.done() or await execute_on(store_url, WAITS_FOR_A_LOCK)):
+                pass
+        go_on.set()
+
+        # Then it waits for the first, and finds its claim
+        assert await first == {}
+        assert await second == {"a": CLAIMED}
 
 
 async def test_of_many_jobs_at_once_each_record_has_one_owner(
