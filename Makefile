@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast coverage simulate bench check audit reference screenshots without lock clean peers
+.PHONY: help demo test test-fast coverage simulate bench bench-check check audit reference screenshots without lock clean peers
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +66,9 @@ peers: $(VENV)/.ok ## Install the peers that `python -m bench.peers` measures He
 	@if command -v npm >/dev/null; then \
 		npm install --silent --no-audit --no-fund --prefix .cache/peers graphile-worker@$(GRAPHILE); \
 	else echo "Node is not here: Graphile Worker is left out"; fi
+
+bench-check: $(VENV)/.ok ## Run every benchmark in short, and check that nothing is lost or above a limit
+	@$(MAKE) --no-print-directory bench ARGS=--quick
 
 check: $(VENV)/.ok ## Lint, format, types, layers, docs, migrations, generated pages
 	@echo "==> ruff"

@@ -1,7 +1,11 @@
-"""How a benchmark tells its figures: a table for people, one JSON line for machines."""
+"""How a benchmark tells its figures: a table for people, one JSON line for machines.
+
+A figure of safety, such as requests above a limit, has to be 0: the run fails if it is not.
+"""
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -18,6 +22,7 @@ class Report:
         self._bench = bench
         self._rows: list[tuple[str, str, str]] = []
         self._figures: dict[str, float] = {}
+        self._broken: list[str] = []
 
     def add(self, name: str, value: float, unit: str, note: str = "") -> None:
         """One figure."""
@@ -25,8 +30,14 @@ class Report:
         self._rows.append((name, figure(value), unit + note))
         console.print(f"  {name} {self._rows[-1][1]} {unit}{note}", style="dim")
 
+    def add_safety(self, name: str, count: int, unit: str, note: str = "") -> None:
+        """A count of what must never happen."""
+        self.add(name, count, unit, note)
+        if count:
+            self._broken.append(f"{name} is {count} {unit}{note}, and has to be 0")
+
     def print(self) -> None:
-        """The table, then the line."""
+        """The table, then the line; exits with 1 if a figure of safety is not 0."""
         table = Table(title=self._bench)
         table.add_column("figure")
         table.add_column("value", justify="right")
@@ -35,6 +46,8 @@ class Report:
             table.add_row(*row)
         console.print(table)
         print(json.dumps({"bench": self._bench, "figures": self._figures}), flush=True)
+        if self._broken:
+            sys.exit("; ".join(self._broken))
 
 
 def figure(value: float) -> str:

@@ -25,14 +25,14 @@ def main() -> None:
     busy = Scenario(activities=5000, live_a_day=60, days=days, decay=True)
     calm = play(1, busy)
     told = f", {len(calm.live_s)} new activities in {days} days"
-    report.add("overshoot", calm.overshoot, "requests", ", by Strava's own count")
+    report.add_safety("overshoot", calm.overshoot, "requests", ", by Strava's own count")
     report.add("answers_429", calm.answers_429, "answers")
     report.add("live_s_max", max(calm.live_s), "s from the event to the streams", told)
     console.print(f"[bold]{days} days[/] with a limiter that forgets, crashes and skewed clocks")
     rough = play(1, msgspec.structs.replace(busy, forgets_a_day=8, crashes_a_day=20, skew_s=30))
     report.add("overshoot_with_faults", rough.overshoot, "requests", ", at most one a forgetting")
     report.add("forgotten", rough.forgotten, "times", f", beside {rough.crashes} crashes")
-    report.add("missing_with_faults", rough.missing, "new activities")
+    report.add_safety("missing_with_faults", rough.missing, "new activities")
     report.print()
 
 
