@@ -18,6 +18,9 @@ UPGRADE ?= --upgrade
 TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
 FAST := tests/unit tests/flow tests/web tests/conformance tests/systems
+PYTEST = $(BIN)/python -m pytest --dist worksteal --durations 50 --durations-min 1
+# Tells the CPU time of a run too, servers included: its time depends on what else runs.
+MEASURED = $(BIN)/python -m tools.cpu_seconds
 PEERS := .venv-peers
 GRAPHILE := 0.17.3
 BENCHES := engine budget outbox forecast aws $(if $(wildcard bench/notes.py),notes) $(if $(wildcard bench/activity_streams),activity_streams.backfill activity_streams.streams) idle
@@ -28,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast coverage simulate bench bench-check check audit reference screenshots without lock clean peers
+.PHONY: help demo test test-all test-fast coverage simulate bench bench-check check audit reference screenshots without lock clean peers
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,15 +44,20 @@ demo: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.demo) ## Run the demonst
 # More processes than cores: about a hundred tests wait for real leases, and meanwhile others compute.
 test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
 	@echo "==> testing in $(TESTERS) processes"
-	@exec $(BIN)/python -m pytest -n $(TESTERS) --dist worksteal $(ARGS)
+	@exec $(MEASURED) $(PYTEST) -n $(TESTERS) -m "not thorough" $(ARGS)
+
+# What HYPOTHESIS_PROFILE=ci says: property tests at full size, and whole days where `make test`
+# plays hours.
+test-all: $(VENV)/.ok ## Run all that `make test` leaves out: about half an hour
+	@HYPOTHESIS_PROFILE=ci exec $(MEASURED) $(PYTEST) -n $(TESTERS) -m "thorough or hypothesis" $(ARGS)
 
 test-fast: $(VENV)/.ok ## Run the tests that need no server, no browser and no patience
-	@HEADGATE_TEST_SERVERS=none exec $(BIN)/python -m pytest -n auto --dist worksteal \
-		-m "not servers and not slow" $(FAST) $(ARGS)
+	@HEADGATE_TEST_SERVERS=none exec $(MEASURED) $(PYTEST) -n auto \
+		-m "not servers and not slow and not thorough" $(FAST) $(ARGS)
 
 # Of the core alone, by its own quick tests: to trace all the others would take longer than they do.
 coverage: $(VENV)/.ok ## Check that the tests of model, policy and flow reach every branch
-	@exec $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(CORE_TESTS) --cov
+	@exec $(PYTEST) -n auto -m "not slow and not thorough" $(CORE_TESTS) --cov
 
 simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
 	@exec $(BIN)/python -m headgate.simulation --seeds $(SEEDS) $(ARGS)

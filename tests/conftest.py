@@ -13,7 +13,9 @@ from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
 from tests import dynamo, emulators, servers, stores
+from tests.durations import Durations
 from tests.processes import ROOT
+from tests.profiles import THOROUGH
 from tests.profiles import pytest_runtest_setup as pytest_runtest_setup
 
 #: Fixtures that stand for a server or a browser, and values of fixtures that do.
@@ -27,8 +29,16 @@ _SERVERS = {
     "valkey_server",
 }
 _SERVER_VALUES = {"ministack", "moto", "postgres", "redis"}
+#: It is lenient in other places than the first, and five times as slow.
+_SECOND_EMULATOR = {"moto"}
 #: Where tests wait for real time and real processes more than they compute.
 _WAITING = ("tests/faults", "tests/e2e")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fail a run with a test that takes too long, unless it plays more than most runs do."""
+    if not THOROUGH:
+        config.pluginmanager.register(Durations())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,6 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         values = {each for each in called.params.values() if type(each) is str} if called else set()
         if fixtures & _SERVERS or values & _SERVER_VALUES:
             item.add_marker("servers")
+        if values & _SECOND_EMULATOR:
+            item.add_marker("thorough")
     # By file, each at its share of the way: workers that begin at different places meet both kinds.
     files: dict[bool, list[list[pytest.Item]]] = {True: [], False: []}
     for path, of_file in itertools.groupby(items, key=lambda item: item.path):
