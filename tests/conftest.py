@@ -1,8 +1,9 @@
 """Fixtures that every test may ask for."""
 
 import itertools
+import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from headgate.base.clock import ManualClock, SystemClock
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
-from tests import dynamo, emulators, servers, stores
+from tests import dynamo, emulators, run_servers, stores
 from tests.durations import Durations
 from tests.processes import ROOT
 from tests.profiles import THOROUGH
@@ -24,9 +25,9 @@ _SERVERS = {
     "ministack_address",
     "moto_address",
     "new_postgres",
-    "postgres_server",
+    "postgres_url",
     "store_url",
-    "valkey_server",
+    "valkey_url",
 }
 _SERVER_VALUES = {"ministack", "moto", "postgres", "redis"}
 #: It is lenient in other places than the first, and five times as slow.
@@ -36,7 +37,10 @@ _WAITING = ("tests/faults", "tests/e2e")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fail a run with a test that takes too long, unless it plays more than most runs do."""
+    """Start what the processes of a run share, and fail a run with a test that takes too long."""
+    if run_servers.ADDRESS not in os.environ:
+        started = run_servers.RunServers()
+        config.add_cleanup(started.stop)
     if not THOROUGH:
         config.pluginmanager.register(Durations())
 
@@ -72,44 +76,38 @@ def quiet_logs() -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[servers.PostgresServer]:
-    """A PostgreSQL of this process's own, started when a test first asks for it."""
-    with servers.postgres() as server:
-        yield server
+def postgres_url() -> str:
+    """An empty database of this process's own, on the run's PostgreSQL."""
+    return stores.run_async(stores.create_postgres(run_servers.address_of("postgres"), "blank"))
 
 
 @pytest.fixture(scope="session")
-def valkey_server() -> Iterator[servers.ValkeyServer]:
-    """A Valkey of this process's own; a test that stops it starts one for itself instead."""
-    with servers.valkey() as server:
-        yield server
+def valkey_url() -> str:
+    """A database of this process's own, on the run's Valkey."""
+    return f"{run_servers.address_of('valkey')}/{emulators.PROCESS}"
 
 
 @pytest.fixture(scope="session")
-def ministack_address() -> Iterator[str]:
-    """An AWS-compatible server of this process's own."""
-    with emulators.ministack() as address:
-        yield address
+def ministack_address() -> str:
+    """The run's AWS-compatible server, where this process has an account of its own."""
+    return run_servers.address_of("ministack")
 
 
 @pytest.fixture(scope="session")
-def moto_address() -> Iterator[str]:
-    """Another AWS-compatible server of this process's own."""
-    with emulators.moto() as address:
-        yield address
+def moto_address() -> str:
+    """The run's other AWS-compatible server, where all processes share one account."""
+    return run_servers.address_of("moto")
 
 
 @pytest.fixture(scope="session")
-def new_postgres(postgres_server: servers.PostgresServer) -> Callable[[], str]:
+def new_postgres(postgres_url: str) -> Callable[[], str]:
     """Makes migrated databases on that server: the first by migrating, the others as its copies."""
-    template, numbers = "headgate_template", itertools.count(1)
-    stores.run_async(stores.migrated_postgres(postgres_server.url, template))
+    numbers = itertools.count(1)
+    stores.run_async(stores.migrated_postgres(postgres_url, "template"))
 
     def new() -> str:
         name = f"headgate_{next(numbers)}"
-        return stores.run_async(
-            stores.create_postgres(postgres_server.url, name, template=template)
-        )
+        return stores.run_async(stores.create_postgres(postgres_url, name, template="template"))
 
     return new
 

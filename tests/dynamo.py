@@ -20,7 +20,7 @@ from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.writes import Update, set_and_remove
 from tests.dynamo_faults import FaultyClient
-from tests.emulators import CREDENTIALS
+from tests.emulators import CREDENTIALS, PROCESS
 
 _numbers = itertools.count(1)
 
@@ -45,7 +45,7 @@ def table_on(endpoint: str, name: str, clock: Clock, *, server_time: bool = Fals
 
 async def new_table(endpoint: str, clock: Clock) -> DynamoTable:
     """A new, empty, open table, where nothing expires by itself: that is by the real time."""
-    table = table_on(endpoint, f"headgate_{next(_numbers)}", clock)
+    table = table_on(endpoint, f"headgate_{PROCESS}_{next(_numbers)}", clock)
     await table.open()
     await table.client.send("create_table", {"TableName": table.name, **definition()})
     return table

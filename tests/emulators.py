@@ -16,12 +16,17 @@ from pathlib import Path
 from tests.processes import ROOT
 from tests.servers import ServerError, refuse_if_unwanted, unused_port
 
+#: The number of this test process among those of a run: in what they share, it has names and an
+#: account of its own.
+PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
 _START_S_MAX = 60.0
 _LOOK_S = 0.05
 _STOP_S_MAX = 10.0
 #: What any AWS client wants to know; the emulators accept everything.
 CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "test",
+    # MiniStack takes twelve digits for an account.
+    "AWS_ACCESS_KEY_ID": f"{PROCESS:012}",
     "AWS_SECRET_ACCESS_KEY": "test",
     "AWS_DEFAULT_REGION": "eu-central-1",
 }

@@ -33,6 +33,7 @@ from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import jobs as job_table
 from headgate.store.sql.tables import metadata
 from tests import dynamo
+from tests.emulators import PROCESS
 
 T = TypeVar("T")
 
@@ -64,10 +65,15 @@ async def execute_on(url: str, statement: str) -> object:
         await connection.close()
 
 
-async def create_postgres(server_url: str, name: str, *, template: str = "template1") -> str:
-    """A new database of that name on the server, in place of any old one; its address."""
+async def create_postgres(server_url: str, name: str, *, template: str | None = None) -> str:
+    """A new database of this process, in place of any old one of that name; its address.
+
+    The name gets that of the process, because others use the server too.
+    """
+    copied = "template1" if template is None else f"{template}_{PROCESS}"
+    name = f"{name}_{PROCESS}"
     await execute_on(server_url, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-    await execute_on(server_url, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+    await execute_on(server_url, f'CREATE DATABASE "{name}" TEMPLATE "{copied}"')
     return make_url(server_url).set(database=name).render_as_string(hide_password=False)
 
 

@@ -8,18 +8,19 @@ import fcntl
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
 import brotli  # type: ignore[import-untyped]
 import msgspec
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, Playwright, async_playwright
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache"
@@ -36,6 +37,7 @@ FLAGS = (
     "--disable-sync",
     "--no-first-run",
 )
+_LAUNCH_SERVER = ("-m", "playwright", "launch-server", "--browser", "chromium", "--config")
 _FETCH_S_MAX = 600
 _FONTS = (
     "<fontconfig><dir>{0}</dir><dir>/usr/share/fonts</dir>"
@@ -78,17 +80,65 @@ def find() -> Chromium:
 @asynccontextmanager
 async def launched(**environment: str) -> AsyncIterator[Browser]:
     """A browser that is started with these variables."""
-    found, its_node = find(), node()
-    beside = {} if its_node is None else {"PLAYWRIGHT_NODEJS_PATH": str(its_node)}
-    with patch.dict(os.environ, beside):
+    found = find()
+    async with _driver() as playwright:
+        opened = await playwright.chromium.launch(
+            executable_path=found.program,
+            args=list(FLAGS),
+            env={**os.environ, **found.environment, **environment},
+        )
+        yield opened
+        await opened.close()
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[Browser]:
+    """A browser that others use too, which `served` has started at that address."""
+    async with _driver() as playwright:
+        opened = await playwright.chromium.connect(address)
+        yield opened
+        await opened.close()
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """A browser that several processes may use, each with windows of its own; its address."""
+    found = find()
+    options = {
+        "executablePath": str(found.program),
+        "args": list(FLAGS),
+        "env": {**os.environ, **found.environment},
+    }
+    with tempfile.NamedTemporaryFile(suffix=".json") as config:
+        config.write(msgspec.json.encode(options))
+        config.flush()
+        process = subprocess.Popen(
+            [sys.executable, *_LAUNCH_SERVER, config.name],
+            env={**os.environ, **_beside()},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            # Python starts Node.js, which starts the browser: all of them are to end.
+            start_new_session=True,
+        )
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+
+
+@asynccontextmanager
+async def _driver() -> AsyncIterator[Playwright]:
+    with patch.dict(os.environ, _beside()):
         async with async_playwright() as playwright:
-            opened = await playwright.chromium.launch(
-                executable_path=found.program,
-                args=list(FLAGS),
-                env={**os.environ, **found.environment, **environment},
-            )
-            yield opened
-            await opened.close()
+            yield playwright
+
+
+def _beside() -> dict[str, str]:
+    its_node = node()
+    return {} if its_node is None else {"PLAYWRIGHT_NODEJS_PATH": str(its_node)}
 
 
 def node() -> Path | None:

@@ -1,4 +1,4 @@
-"""A real headless Chromium, one for all tests; each test gets windows of its own in it."""
+"""A real headless Chromium, one for the run; each test gets windows of its own in it."""
 
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,6 +10,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from headgate.base.clock import ManualClock
+from tests import run_servers
 from tests.browser import chromium
 from tests.browser.rig import PHONE, Rig, Watched, rig
 from tests.web.pages.imports import syncs
@@ -21,7 +22,7 @@ OpenPage = Callable[..., Awaitable[Page]]
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """The browser."""
-    async with chromium.launched() as opened:
+    async with chromium.connected(run_servers.address_of("chromium")) as opened:
         yield opened
 
 

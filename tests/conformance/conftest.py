@@ -138,8 +138,7 @@ def bench(
             endpoint = request.getfixturevalue(f"{request.param}_address")
             return limiters.dynamodb_bench(opened, request.param, endpoint, clock)
         case "redis":
-            server = request.getfixturevalue("valkey_server")
-            return limiters.redis_bench(opened, server.url, clock)
+            return limiters.redis_bench(opened, request.getfixturevalue("valkey_url"), clock)
         case _:
             return limiters.memory_bench(clock)
 

@@ -11,7 +11,7 @@ from headgate.base.clock import ManualClock
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
-from tests import servers, stores
+from tests import stores
 from tests.stores import START
 
 Fill = Callable[[Connection], None]
@@ -62,11 +62,11 @@ def fill_items(tx: Connection, *, rows: int) -> None:
     fill_by(tx, _ITEMS, rows=rows)
 
 
-def crowded_server(server: servers.PostgresServer, name: str, fill: Fill, *tables: str) -> str:
+def crowded_server(server_url: str, name: str, fill: Fill, *tables: str) -> str:
     """The address of a server's database, filled and analysed."""
 
     async def prepare() -> str:
-        url = await stores.migrated_postgres(server.url, name)
+        url = await stores.migrated_postgres(server_url, name)
         await _fill(PostgresDatabase(url, ManualClock(START)), fill)
         await stores.execute_on(url, f"VACUUM ANALYZE {', '.join(tables)}")
         return url

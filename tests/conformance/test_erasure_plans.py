@@ -11,7 +11,6 @@ from headgate.base.clock import ManualClock
 from headgate.store.sql.database import Database
 from headgate.store.sql.erasures import SqlErasures
 from headgate.store.sql.personal_data import TABLES
-from tests import servers
 from tests.conformance.crowds import crowded_database, crowded_server, crowded_sqlite
 from tests.conformance.query_plans import Ask, Crowd, check_plans
 from tests.personal_rows import personal_row
@@ -34,8 +33,8 @@ def fill(tx: Connection) -> None:
 
 
 @pytest.fixture(scope="module")
-def crowded_url(postgres_server: servers.PostgresServer) -> str:
-    return crowded_server(postgres_server, "headgate_erasure_plans", fill, *_TABLES)
+def crowded_url(postgres_url: str) -> str:
+    return crowded_server(postgres_url, "headgate_erasure_plans", fill, *_TABLES)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,6 @@ from headgate.ports.items import NewItem
 from headgate.store.sql import removals
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
-from tests import servers
 from tests.conformance.crowds import (
     STREAMS,
     crowded_database,
@@ -47,8 +46,8 @@ due_clock = half_hours()
 
 
 @pytest.fixture(scope="module")
-def crowded_url(postgres_server: servers.PostgresServer) -> str:
-    return crowded_server(postgres_server, "headgate_item_plans", fill, "headgate_items")
+def crowded_url(postgres_url: str) -> str:
+    return crowded_server(postgres_url, "headgate_item_plans", fill, "headgate_items")
 
 
 @pytest.fixture(scope="module")

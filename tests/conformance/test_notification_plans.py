@@ -16,7 +16,7 @@ from headgate.model import change
 from headgate.model.job import Reason
 from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
-from tests import servers, stores
+from tests import stores
 from tests.conformance.crowds import crowded_database, crowded_server, crowded_sqlite, fill_by
 from tests.conformance.query_plans import Sent, plan
 from tests.notifying import BY_WEBHOOK
@@ -40,8 +40,8 @@ def fill(tx: Connection) -> None:
 
 
 @pytest.fixture(scope="module")
-def crowded_url(postgres_server: servers.PostgresServer) -> str:
-    return crowded_server(postgres_server, "headgate_troubles_plans", fill, "headgate_troubles")
+def crowded_url(postgres_url: str) -> str:
+    return crowded_server(postgres_url, "headgate_troubles_plans", fill, "headgate_troubles")
 
 
 @pytest.fixture(scope="module")

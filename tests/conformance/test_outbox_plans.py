@@ -18,7 +18,6 @@ from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql.database import Database
 from headgate.store.sql.outbox import SqlOutbox
-from tests import servers
 from tests.conformance.crowds import (
     crowded_database,
     crowded_server,
@@ -71,9 +70,9 @@ due_clock = half_hours()
 
 
 @pytest.fixture(scope="module")
-def crowded_url(postgres_server: servers.PostgresServer) -> str:
+def crowded_url(postgres_url: str) -> str:
     return crowded_server(
-        postgres_server,
+        postgres_url,
         "headgate_outbox_plans",
         fill,
         "headgate_messages",

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection
+from sqlalchemy.engine import make_url
 
 from headgate.model import change
 from headgate.model.job import Lane, Mode
@@ -23,7 +24,7 @@ from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, RecordPosit
 from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
-from tests import servers, stores
+from tests import stores
 from tests.conformance.crowds import (
     crowded_database,
     crowded_server,
@@ -97,9 +98,9 @@ _keys = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def crowded_url(postgres_server: servers.PostgresServer) -> str:
+def crowded_url(postgres_url: str) -> str:
     return crowded_server(
-        postgres_server,
+        postgres_url,
         "headgate_plans",
         fill,
         "headgate_jobs",
@@ -396,12 +397,13 @@ async def seq_scans(url: str) -> object:
 
 
 async def test_ten_runs_with_generic_plans_never_walk_over_all_jobs(
-    postgres_server: servers.PostgresServer, crowded_url: str
+    postgres_url: str, crowded_url: str
 ) -> None:
     # Given a Postgres that keeps to generic plans
+    name = make_url(crowded_url).database
     await stores.execute_on(
-        postgres_server.url,
-        "ALTER DATABASE headgate_plans SET plan_cache_mode = force_generic_plan",
+        postgres_url,
+        f'ALTER DATABASE "{name}" SET plan_cache_mode = force_generic_plan',
     )
     before = await seq_scans(crowded_url)
     database = PostgresDatabase(crowded_url, due_clock(), server_time=False, pool_size=1)
@@ -416,9 +418,7 @@ async def test_ten_runs_with_generic_plans_never_walk_over_all_jobs(
         await database.read(lambda tx: tx.exec_driver_sql("SELECT pg_stat_force_next_flush()"))
     finally:
         await database.close()
-        await stores.execute_on(
-            postgres_server.url, "ALTER DATABASE headgate_plans RESET plan_cache_mode"
-        )
+        await stores.execute_on(postgres_url, f'ALTER DATABASE "{name}" RESET plan_cache_mode')
 
     # Then Postgres has counted not one walk over the table
     assert await seq_scans(crowded_url) == before

@@ -5,7 +5,7 @@ The server of the tests has no TLS of its own, so a proxy in front of it has.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from headgate.limits import redis as limits_redis
 from headgate.model.budget import Granted, Unreachable
 from tests.certificates import certificate
 from tests.limiters import STRAVA, Opened, ask
-from tests.servers import ValkeyServer
+from tests.servers import ValkeyServer, valkey
 
 PASSWORD = "s3cret-passw0rd"
 #: What `docs/how-to/budgets.md` tells to give to Headgate's user, and no more.
@@ -33,14 +33,14 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(valkey_server: ValkeyServer) -> ValkeyServer:
+def server() -> Iterator[ValkeyServer]:
     """A Redis with a user for Headgate."""
-    with Redis.from_url(valkey_server.url) as admin:
-        admin.flushall()
-        admin.execute_command(
-            "ACL", "SETUSER", "headgate", "reset", "on", f">{PASSWORD}", "-@all", *RULES
-        )
-    return valkey_server
+    with valkey() as started:
+        with Redis.from_url(started.url) as admin:
+            admin.execute_command(
+                "ACL", "SETUSER", "headgate", "reset", "on", f">{PASSWORD}", "-@all", *RULES
+            )
+        yield started
 
 
 @asynccontextmanager

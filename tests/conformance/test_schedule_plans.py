@@ -17,7 +17,6 @@ from sqlalchemy import Connection, Engine, event
 from headgate.model.schedule import TickKind
 from headgate.store.sql.database import Database
 from headgate.store.sql.schedules import SqlSchedules
-from tests import servers
 from tests.conformance.crowds import (
     crowded_database,
     crowded_server,
@@ -87,10 +86,10 @@ later = half_hours()
 
 
 @pytest.fixture(scope="module")
-def crowded_url(postgres_server: servers.PostgresServer) -> str:
+def crowded_url(postgres_url: str) -> str:
     names = ("connections", "users", "jobs", "ticks", "tick_users")
     tables = [f"headgate_{name}" for name in names]
-    return crowded_server(postgres_server, "headgate_schedule_plans", fill, *tables)
+    return crowded_server(postgres_url, "headgate_schedule_plans", fill, *tables)
 
 
 @pytest.fixture(scope="module")

@@ -161,11 +161,9 @@ def test_the_backup_of_a_file_is_whole_while_it_is_written_to(tmp_path: Path) ->
         assert copy.execute("SELECT name FROM things").fetchall() == [("kept",)]
 
 
-def test_the_backup_of_postgres_brings_everything_back(
-    postgres_server: servers.PostgresServer, tmp_path: Path
-) -> None:
-    url = run_async(create_postgres(postgres_server.url, "to_back_up"))
-    restored = run_async(create_postgres(postgres_server.url, "restored"))
+def test_the_backup_of_postgres_brings_everything_back(postgres_url: str, tmp_path: Path) -> None:
+    url = run_async(create_postgres(postgres_url, "to_back_up"))
+    restored = run_async(create_postgres(postgres_url, "restored"))
     database = ["--database", url]
     assert "migrated" in done([BINARIES / "headgate", "migrate", *database], tmp_path)
 

@@ -71,9 +71,9 @@ def read_line(process: Process) -> str:
 
 
 def test_an_empty_postgres_database_is_refused_until_it_is_migrated(
-    postgres_server: servers.PostgresServer, tmp_path: Path
+    postgres_url: str, tmp_path: Path
 ) -> None:
-    address = stores.run_async(stores.create_postgres(postgres_server.url, "headgate_empty"))
+    address = stores.run_async(stores.create_postgres(postgres_url, "headgate_empty"))
     listing = ("job", "list", "-d", address)
     refused = processes.run("headgate", *listing, folder=tmp_path)
     assert (refused.code, "run `headgate migrate`" in refused.stderr) == (4, True)

@@ -10,7 +10,7 @@ import pytest
 
 from headgate.base.clock import SystemClock
 from headgate.store.sql.postgres import PostgresDatabase
-from tests import limiters, servers, stores
+from tests import limiters, stores
 from tests.faults.limiter_worker import HAMMERED, SHORT_LEASE
 from tests.faults.provider import CountingProvider, counting_provider
 from tests.processes import Process
@@ -69,9 +69,9 @@ def backend(request: pytest.FixtureRequest, store_url: str) -> Environment:
     """Where the budget is kept: by the server's clock in either case."""
     if request.param == "postgres":
         return {"DATABASE": store_url}
-    server: servers.ValkeyServer = request.getfixturevalue("valkey_server")
-    limiters.flush(server.url)
-    return {"DATABASE": store_url, "REDIS": server.url}
+    url: str = request.getfixturevalue("valkey_url")
+    limiters.flush(url)
+    return {"DATABASE": store_url, "REDIS": url}
 
 
 @pytest.fixture

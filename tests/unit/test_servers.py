@@ -19,6 +19,13 @@ async def query(server: servers.PostgresServer, statement: str) -> object:
         await connection.close()
 
 
+@pytest.fixture(scope="module")
+def postgres_server() -> Iterator[servers.PostgresServer]:
+    """A server of these tests' own, because they stop it."""
+    with servers.postgres() as server:
+        yield server
+
+
 async def test_postgres_answers(postgres_server: servers.PostgresServer) -> None:
     assert await query(postgres_server, "select 1") == 1
 

@@ -9,7 +9,7 @@ import pytest
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.signals.postgres import CHANNEL, PostgresSignal
 from headgate.signals.throttle import SEND_EVERY_S, SENDS_AT_ONCE
-from tests import servers, stores
+from tests import stores
 from tests.stores import START
 from tests.unit.signals.listeners import Listener
 
@@ -33,10 +33,10 @@ class Process:
 
 @pytest.fixture
 async def processes(
-    postgres_server: servers.PostgresServer,
+    postgres_url: str,
 ) -> AsyncIterator[tuple[Process, Process]]:
     """Two processes that listen on one server."""
-    both = Process(postgres_server.url, "process_a"), Process(postgres_server.url, "process_b")
+    both = Process(postgres_url, "process_a"), Process(postgres_url, "process_b")
     for each in both:
         await each.signal.start()
     yield both
@@ -89,15 +89,13 @@ async def test_many_announcements_are_gathered_into_few(
 
 
 async def test_a_hint_that_a_commit_carries_is_understood_and_not_sent_again(
-    processes: tuple[Process, Process], postgres_server: servers.PostgresServer
+    processes: tuple[Process, Process], postgres_url: str
 ) -> None:
     # Given a process that takes a hint, and somebody who sends it with a commit
     here, there = processes
     hint = here.signal.hint("lane.hot")
     assert hint is not None
-    await stores.execute_on(
-        postgres_server.url, f"SELECT pg_notify('{hint.name}', '{hint.payload}')"
-    )
+    await stores.execute_on(postgres_url, f"SELECT pg_notify('{hint.name}', '{hint.payload}')")
     await there.hot.heard()
 
     # When it is announced as sent, and another topic after it
@@ -157,12 +155,12 @@ async def test_a_commit_carries_no_hint_while_others_wait_to_be_sent() -> None:
 
 
 async def test_a_line_that_was_cut_is_made_again_and_everybody_looks(
-    processes: tuple[Process, Process], postgres_server: servers.PostgresServer
+    processes: tuple[Process, Process], postgres_url: str
 ) -> None:
     # Given a process whose connection the server cuts
     here, there = processes
     cut = there.backend
-    await stores.execute_on(postgres_server.url, f"SELECT pg_terminate_backend({cut}, 10000)")
+    await stores.execute_on(postgres_url, f"SELECT pg_terminate_backend({cut}, 10000)")
 
     # When it has connected again, then all of its listeners look: they may have missed something
     await there.hot.heard()
@@ -175,13 +173,11 @@ async def test_a_line_that_was_cut_is_made_again_and_everybody_looks(
 
 
 async def test_a_line_that_was_cut_and_made_again_still_sends(
-    processes: tuple[Process, Process], postgres_server: servers.PostgresServer
+    processes: tuple[Process, Process], postgres_url: str
 ) -> None:
     # Given a process that has connected again
     here, there = processes
-    await stores.execute_on(
-        postgres_server.url, f"SELECT pg_terminate_backend({here.backend}, 10000)"
-    )
+    await stores.execute_on(postgres_url, f"SELECT pg_terminate_backend({here.backend}, 10000)")
     await here.cold.heard()
 
     # When it announces, then the other hears it
@@ -190,11 +186,11 @@ async def test_a_line_that_was_cut_and_made_again_still_sends(
 
 
 async def test_what_waits_is_sent_before_the_line_is_closed(
-    postgres_server: servers.PostgresServer, processes: tuple[Process, Process]
+    postgres_url: str, processes: tuple[Process, Process]
 ) -> None:
     # Given a process that announces and stops in the same breath
     _, there = processes
-    leaving = Process(postgres_server.url, "process_c")
+    leaving = Process(postgres_url, "process_c")
     await leaving.signal.start()
     await leaving.signal.announce("lane.hot")
     await leaving.signal.stop()
@@ -204,11 +200,11 @@ async def test_what_waits_is_sent_before_the_line_is_closed(
 
 
 async def test_a_hint_from_another_program_on_the_channel_is_no_error(
-    processes: tuple[Process, Process], postgres_server: servers.PostgresServer
+    processes: tuple[Process, Process], postgres_url: str
 ) -> None:
     here, there = processes
     for payload in ("", "nonsense", "somebody unknown.topic", " "):
-        await stores.execute_on(postgres_server.url, f"SELECT pg_notify('{CHANNEL}', '{payload}')")
+        await stores.execute_on(postgres_url, f"SELECT pg_notify('{CHANNEL}', '{payload}')")
 
     await here.signal.announce("lane.hot")
     await there.hot.heard()
@@ -217,18 +213,18 @@ async def test_a_hint_from_another_program_on_the_channel_is_no_error(
 
 
 async def test_stopping_without_a_start_and_twice_is_fine(
-    postgres_server: servers.PostgresServer,
+    postgres_url: str,
 ) -> None:
-    never = Process(postgres_server.url, "process_d")
+    never = Process(postgres_url, "process_d")
     await never.signal.stop()
     await never.signal.stop()
 
 
 async def test_an_announcement_before_the_start_does_not_raise(
-    postgres_server: servers.PostgresServer, processes: tuple[Process, Process]
+    postgres_url: str, processes: tuple[Process, Process]
 ) -> None:
     _, there = processes
-    early = Process(postgres_server.url, "process_e")
+    early = Process(postgres_url, "process_e")
 
     await early.signal.announce("lane.hot")
     assert early.hot.nudges == 1

@@ -14,7 +14,7 @@ from headgate.signals.session_locks import (
     PATIENCE_S,
     SessionLocks,
 )
-from tests import servers, stores
+from tests import stores
 from tests.stores import START
 from tests.unit.signals.listeners import Listener
 
@@ -51,11 +51,9 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-async def sessions(
-    postgres_server: servers.PostgresServer, clock: ManualClock
-) -> AsyncIterator[tuple[Session, Session]]:
+async def sessions(postgres_url: str, clock: ManualClock) -> AsyncIterator[tuple[Session, Session]]:
     """Two workers with their locks."""
-    both = [Session(postgres_server.url, worker, clock) for worker in ("worker_1", "worker_2")]
+    both = [Session(postgres_url, worker, clock) for worker in ("worker_1", "worker_2")]
     for each in both:
         await each.connect()
     yield both[0], both[1]
@@ -208,10 +206,10 @@ async def test_behind_a_pooler_nobody_holds_a_lock_and_nobody_is_judged(
 
 
 async def test_a_signal_takes_its_lock_again_when_its_line_was_cut(
-    postgres_server: servers.PostgresServer,
+    postgres_url: str,
 ) -> None:
     # Given a worker's signal with its lock
-    signal = PostgresSignal(postgres_server.url, SystemClock(), origin="process_a")
+    signal = PostgresSignal(postgres_url, SystemClock(), origin="process_a")
     await signal.start()
     await signal.liveness.hold("worker_1")
     assert signal.liveness.held
@@ -222,7 +220,7 @@ async def test_a_signal_takes_its_lock_again_when_its_line_was_cut(
     cut = first.get_server_pid()
     listener = Listener()
     signal.subscribe("lane.hot", listener)
-    await stores.execute_on(postgres_server.url, f"SELECT pg_terminate_backend({cut}, 10000)")
+    await stores.execute_on(postgres_url, f"SELECT pg_terminate_backend({cut}, 10000)")
     await listener.heard()
 
     # Then the lock is held again, until it is released
@@ -235,9 +233,9 @@ async def test_a_signal_takes_its_lock_again_when_its_line_was_cut(
 
 
 async def test_a_worker_without_a_line_holds_its_lock_as_soon_as_there_is_one(
-    postgres_server: servers.PostgresServer,
+    postgres_url: str,
 ) -> None:
-    signal = PostgresSignal(postgres_server.url, SystemClock(), origin="process_a")
+    signal = PostgresSignal(postgres_url, SystemClock(), origin="process_a")
     await signal.liveness.hold("worker_1")
     await signal.liveness.release()
     await signal.liveness.hold("worker_1")

@@ -20,7 +20,7 @@ from headgate.store.sql.schema import ENGINE, Schema
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.users import SqlUsers
-from tests import servers, stores
+from tests import stores
 from tests.stores import START
 
 LONG_AGO = START - timedelta(days=400)
@@ -33,8 +33,8 @@ async def blank(
     """An open database without tables; on Postgres the time is the server's."""
     database: Database = SqliteDatabase(tmp_path / "old.db", clock)
     if request.param == "postgres":
-        server: servers.PostgresServer = request.getfixturevalue("postgres_server")
-        url = await stores.create_postgres(server.url, "headgate_old")
+        server_url: str = request.getfixturevalue("postgres_url")
+        url = await stores.create_postgres(server_url, "headgate_old")
         database = PostgresDatabase(url, clock)
     await database.open()
     yield database

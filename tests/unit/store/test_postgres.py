@@ -26,18 +26,18 @@ from headgate.store.sql import postgres
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
-from tests import servers, stores
+from tests import stores
 from tests.stores import LEASE, SOON_S, START, ids, new_job, run_one, settled, shut_one, submit_one
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def words_url(postgres_server: servers.PostgresServer) -> str:
+def words_url(postgres_url: str) -> str:
     """A database with one table of words."""
 
     async def prepare() -> str:
-        url = await stores.create_postgres(postgres_server.url, "headgate_words")
+        url = await stores.create_postgres(postgres_url, "headgate_words")
         await stores.execute_on(url, "CREATE TABLE words (word TEXT PRIMARY KEY, times INT)")
         return url
 
@@ -307,9 +307,9 @@ async def test_a_server_that_cannot_be_reached_is_told_at_opening(clock: ManualC
 
 
 async def test_a_database_that_is_not_there_is_told_at_opening(
-    postgres_server: servers.PostgresServer, clock: ManualClock
+    postgres_url: str, clock: ManualClock
 ) -> None:
-    database = PostgresDatabase(postgres_server.url + "_of_nobody", clock)
+    database = PostgresDatabase(postgres_url + "_of_nobody", clock)
 
     with pytest.raises(StoreError, match="does not exist"):
         await database.open()

@@ -20,7 +20,7 @@ from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.schema import ENGINE
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.tables import coverage, jobs, metadata
-from tests import servers, stores
+from tests import stores
 from tests.stores import START
 from tools.check_migrations import parts
 
@@ -182,8 +182,8 @@ def make_blank(
     """Makes databases on one and the same file or server that has no tables yet."""
     if request.param == "sqlite":
         return lambda: SqliteDatabase(tmp_path / "blank.db", clock)
-    server: servers.PostgresServer = request.getfixturevalue("postgres_server")
-    url = stores.run_async(stores.create_postgres(server.url, "headgate_blank"))
+    server_url: str = request.getfixturevalue("postgres_url")
+    url = stores.run_async(stores.create_postgres(server_url, "headgate_blank"))
     return lambda: PostgresDatabase(url, clock)
 
 
@@ -271,10 +271,10 @@ async def test_an_embedded_database_is_made_ready_by_itself(
 
 
 async def test_a_server_that_is_not_migrated_is_refused_and_the_command_named(
-    postgres_server: servers.PostgresServer, clock: ManualClock
+    postgres_url: str, clock: ManualClock
 ) -> None:
     # Given a server without our tables
-    url = await stores.create_postgres(postgres_server.url, "headgate_behind")
+    url = await stores.create_postgres(postgres_url, "headgate_behind")
     database = PostgresDatabase(url, clock)
     await database.open()
     try:

@@ -13,7 +13,7 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.schema import ENGINE, Schema, schema_of
 from headgate.store.sql.sqlite import SqliteDatabase
-from tests import servers, stores
+from tests import stores
 
 MIGRATION = '''"""A revision."""
 
@@ -64,8 +64,8 @@ async def blank(
     if request.param == "sqlite":
         database = SqliteDatabase(tmp_path / "blank.db", clock)
     else:
-        server: servers.PostgresServer = request.getfixturevalue("postgres_server")
-        url = await stores.create_postgres(server.url, "headgate_of_systems")
+        server_url: str = request.getfixturevalue("postgres_url")
+        url = await stores.create_postgres(server_url, "headgate_of_systems")
         database = PostgresDatabase(url, clock)
     await database.open()
     yield database
