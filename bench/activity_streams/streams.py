@@ -34,11 +34,11 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.names import COLLECTION
 from headgate.toolkit.api.limits import Limits
 from headgate.web.server import build
 from tests.conformance.crowds import STREAMS, fill_items
+from tests.systems.activity_streams.test_api import streams
 
 POINTS = 3_600
 LEASE = timedelta(minutes=5)
@@ -235,7 +235,7 @@ class Endpoint:
     @staticmethod
     async def of(database: Database) -> "Endpoint":
         """The endpoint of an application on that database, with a key of the user's."""
-        app = App(database, systems=[system])
+        app = App(database, systems=[streams()])
         web = build(app, keys=KeyRing.for_demo())
         # One key asks more often here than any may.
         wide = Limits(app.clock, per_min=10**9)
