@@ -101,13 +101,12 @@ def moto_address() -> str:
 
 @pytest.fixture(scope="session")
 def new_postgres(postgres_url: str) -> Callable[[], str]:
-    """Makes migrated databases on that server: the first by migrating, the others as its copies."""
+    """Makes migrated databases on that server, as copies of one for the whole run."""
     numbers = itertools.count(1)
-    stores.run_async(stores.migrated_postgres(postgres_url, "template"))
 
     def new() -> str:
         name = f"headgate_{next(numbers)}"
-        return stores.run_async(stores.create_postgres(postgres_url, name, template="template"))
+        return stores.copied_postgres(postgres_url, name)
 
     return new
 
@@ -119,10 +118,9 @@ def store_url(new_postgres: Callable[[], str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def store_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store_file() -> Path:
     """A migrated SQLite file, to be copied by each test that wants one."""
-    path = tmp_path_factory.mktemp("store") / "migrated.db"
-    return stores.run_async(stores.migrated_sqlite(path))
+    return stores.sqlite_template()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ program's standard input closes then. What a test stops, freezes or fills with f
 these: it starts one of its own by `servers` and `emulators`.
 """
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -68,6 +69,18 @@ def address_of(kind: str) -> str:
     if isinstance(answer, ServerError):
         raise answer
     return answer
+
+
+def once(name: str, make: Callable[[Path], None]) -> Path:
+    """The path of that name in the run's folder, which the first process that asks has made."""
+    made = Path(os.environ[ADDRESS]).parent / name
+    with made.with_suffix(".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            draft = made.with_suffix(".draft")
+            make(draft)
+            draft.rename(made)
+    return made
 
 
 def _reachable(address: str) -> str:

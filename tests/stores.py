@@ -32,7 +32,7 @@ from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import jobs as job_table
 from headgate.store.sql.tables import metadata
-from tests import dynamo
+from tests import dynamo, run_servers
 from tests.emulators import PROCESS
 
 T = TypeVar("T")
@@ -65,15 +65,14 @@ async def execute_on(url: str, statement: str) -> object:
         await connection.close()
 
 
-async def create_postgres(server_url: str, name: str, *, template: str | None = None) -> str:
+async def create_postgres(server_url: str, name: str, *, template: str = "template1") -> str:
     """A new database of this process, in place of any old one of that name; its address.
 
     The name gets that of the process, because others use the server too.
     """
-    copied = "template1" if template is None else f"{template}_{PROCESS}"
     name = f"{name}_{PROCESS}"
     await execute_on(server_url, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-    await execute_on(server_url, f'CREATE DATABASE "{name}" TEMPLATE "{copied}"')
+    await execute_on(server_url, f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
     return make_url(server_url).set(database=name).render_as_string(hide_password=False)
 
 
@@ -97,6 +96,26 @@ async def migrated_sqlite(path: Path) -> Path:
     """A new, migrated file at `path`."""
     await migrate(SqliteDatabase(path, ManualClock(START)))
     return path
+
+
+def copied_postgres(server_url: str, name: str) -> str:
+    """The same as `migrated_postgres` on the run's server, where only the first is migrated."""
+
+    def make(path: Path) -> None:
+        url = run_async(migrated_postgres(server_url, "template"))
+        path.write_text(str(make_url(url).database), encoding="utf-8")
+
+    template = run_servers.once("template", make).read_text(encoding="utf-8")
+    return run_async(create_postgres(server_url, name, template=template))
+
+
+def sqlite_template() -> Path:
+    """A migrated file, to be copied by whoever wants one."""
+
+    def make(path: Path) -> None:
+        run_async(migrated_sqlite(path))
+
+    return run_servers.once("migrated.db", make)
 
 
 def make_database(

@@ -1,6 +1,7 @@
 """Databases with many rows, for tests that read query plans, and for benchmarks."""
 
 import itertools
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,9 +65,9 @@ def fill_items(tx: Connection, *, rows: int) -> None:
 
 def crowded_server(server_url: str, name: str, fill: Fill, *tables: str) -> str:
     """The address of a server's database, filled and analysed."""
+    url = stores.copied_postgres(server_url, name)
 
     async def prepare() -> str:
-        url = await stores.migrated_postgres(server_url, name)
         await _fill(PostgresDatabase(url, ManualClock(START)), fill)
         await stores.execute_on(url, f"VACUUM ANALYZE {', '.join(tables)}")
         return url
@@ -76,9 +77,9 @@ def crowded_server(server_url: str, name: str, fill: Fill, *tables: str) -> str:
 
 def crowded_sqlite(folder: Path, fill: Fill) -> Path:
     """A file, filled. It is not analysed: nothing in Headgate runs ANALYZE on SQLite."""
+    path = Path(shutil.copyfile(stores.sqlite_template(), folder / "crowded.db"))
 
     async def prepare() -> Path:
-        path = await stores.migrated_sqlite(folder / "crowded.db")
         await _fill(SqliteDatabase(path, ManualClock(START)), fill)
         return path
 
