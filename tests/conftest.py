@@ -36,13 +36,20 @@ _SECOND_EMULATOR = {"moto"}
 _WAITING = ("tests/faults", "tests/e2e")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """An option to see which tests cost what."""
+    parser.addoption(
+        "--cpu-times", metavar="FILE", help="write the CPU seconds of each test there, as JSON"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Start what the processes of a run share, and fail a run with a test that takes too long."""
     if run_servers.ADDRESS not in os.environ:
         started = run_servers.RunServers()
         config.add_cleanup(started.stop)
     if not THOROUGH:
-        config.pluginmanager.register(Durations())
+        config.pluginmanager.register(Durations(config.getoption("--cpu-times")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

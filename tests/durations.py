@@ -4,9 +4,12 @@ A test of `tests/unit` may use half a second of CPU time, which a busy machine d
 test may take twenty seconds; that is not judged while the machine is busy with something else.
 """
 
+import json
 import os
 import resource
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +20,6 @@ BUSY_LOAD = 3.0
 
 #: Tests that may take longer, by the beginning of their ids, and why.
 SLOW: Mapping[str, str] = {}
-
-_CPU_S = "cpu_s"
 
 
 def cpu_s() -> float:
@@ -32,25 +33,34 @@ def cpu_s() -> float:
 class Durations:
     """The plugin that measures each test, and fails a run with one that takes too long."""
 
-    def __init__(self) -> None:
-        """Begin without tests."""
+    def __init__(self, cpu_file: str | None) -> None:
+        """Begin without tests; `cpu_file` is where to write what each has used."""
         self._too_long: list[str] = []
+        self._cpu_file = cpu_file
+        self._used_s: dict[str, dict[str, float]] = defaultdict(dict)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        """Measure the CPU time of a test's fixtures."""
+        return (yield from _measured(item, "setup"))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        """Measure the CPU time of the test itself, without its fixtures."""
-        began_s = cpu_s()
-        try:
-            return (yield)
-        finally:
-            item.user_properties.append((_CPU_S, cpu_s() - began_s))
+        """Measure the CPU time of the test itself."""
+        return (yield from _measured(item, "call"))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        """Measure the CPU time of closing a test's fixtures."""
+        return (yield from _measured(item, "teardown"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Judge a test that has ended; with several processes this runs in the first."""
+        used_s = dict(report.user_properties).get(report.when, 0.0)
+        assert isinstance(used_s, float)
+        self._used_s[report.nodeid][report.when] = used_s
         if report.when != "call" or report.nodeid.startswith(tuple(SLOW)):
             return
-        used_s = next((each for name, each in report.user_properties if name == _CPU_S), 0.0)
-        assert isinstance(used_s, float)
         if report.nodeid.startswith("tests/unit") and used_s > UNIT_CPU_S_MAX:
             told = f"{used_s:.1f} s of CPU time, and a unit test may use {UNIT_CPU_S_MAX:g}"
             self._too_long.append(f"{report.nodeid}: {told}")
@@ -59,6 +69,8 @@ class Durations:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run that has passed otherwise."""
+        if self._cpu_file:
+            Path(self._cpu_file).write_text(json.dumps(self._used_s), encoding="utf-8")
         if self._too_long and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -71,6 +83,14 @@ class Durations:
             )
             for line in self._too_long:
                 terminalreporter.line(line)
+
+
+def _measured(item: pytest.Item, when: str) -> Iterator[None]:
+    began_s = cpu_s()
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append((when, cpu_s() - began_s))
 
 
 def _is_busy() -> bool:
