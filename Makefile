@@ -31,7 +31,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-fast coverage simulate bench bench-check check audit reference screenshots without lock clean peers
+.PHONY: help demo test test-all test-fast mutants coverage simulate bench bench-check check audit reference screenshots without lock clean peers
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,7 +49,11 @@ test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
 # What HYPOTHESIS_PROFILE=ci says: property tests at full size, and whole days where `make test`
 # plays hours.
 test-all: $(VENV)/.ok ## Run all that `make test` leaves out: about half an hour
-	@HYPOTHESIS_PROFILE=ci exec $(MEASURED) $(PYTEST) -n $(TESTERS) -m "thorough or hypothesis" $(ARGS)
+	@HYPOTHESIS_PROFILE=ci $(MEASURED) $(PYTEST) -n $(TESTERS) -m "thorough or hypothesis" $(ARGS)
+	@$(MAKE) --no-print-directory mutants
+
+mutants: $(VENV)/.ok ## Break the product in one place at a time, and check that tests fail by it
+	@exec $(BIN)/python -m tools.mutants
 
 test-fast: $(VENV)/.ok ## Run the tests that need no server, no browser and no patience
 	@HEADGATE_TEST_SERVERS=none exec $(MEASURED) $(PYTEST) -n auto \

@@ -156,7 +156,7 @@ class Copies:
             if not tests:
                 continue
             with self._one() as copy:
-                status, output = _run_tests(copy, sorted(tests), thorough, "-n", "auto")
+                status, output = _run_tests(copy, sorted(tests), thorough)
             if status != _PASSED:
                 return output
         return None
@@ -181,10 +181,10 @@ class Copies:
             self._free.put(copy)
 
 
-def _run_tests(copy: Path, tests: Sequence[str], thorough: bool, *options: str) -> tuple[int, str]:
+def _run_tests(copy: Path, tests: Sequence[str], thorough: bool) -> tuple[int, str]:
     marked = "thorough" if thorough else "not thorough"
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rf"]
-    command += ["-p", "no:cacheprovider", f"--timeout={_TEST_S_MAX}", "-m", marked, *options]
+    command += ["-p", "no:cacheprovider", f"--timeout={_TEST_S_MAX}", "-m", marked]
     done = subprocess.run(
         [*command, *tests],
         cwd=copy,

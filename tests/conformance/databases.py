@@ -1,11 +1,13 @@
 """Databases of every kind for the suite, open and empty."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+from sqlalchemy import Connection, text
 
 from headgate.backends.sql import SqlBackend
 from headgate.base.clock import ManualClock
@@ -23,6 +25,7 @@ from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.users import DynamoUsers
 from headgate.store.sql.database import Database
+from headgate.store.sql.postgres import PostgresDatabase
 from tests import dynamo, stores
 
 #: AWS-compatible servers, on which a table of DynamoDB is made for each test.
@@ -103,3 +106,31 @@ class DynamoStores:
         self.api_keys = DynamoApiKeys(table)
         self.idempotency = DynamoIdempotency(table)
         self.items = DynamoItems(table)
+
+
+# ---- on Postgres, where two transactions run at once ---------------------------------------------
+
+
+@asynccontextmanager
+async def under_way(
+    database: PostgresDatabase, write: Callable[[Connection], object]
+) -> AsyncIterator[None]:
+    """A transaction that has written, and commits when the block ends."""
+    async with database._engine.begin() as connection:
+        await connection.run_sync(write)
+        yield
+
+
+async def until_one_waits(database: PostgresDatabase) -> None:
+    """Until a transaction of this database waits for another; the server has other databases."""
+    waiting = text(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(stores.SOON_S):
+        while not await database.read(lambda tx: tx.execute(waiting).scalar_one()):
+            pass
+
+
+#: For tests of what SQLite has no need for: it has one writer at a time.
+on_postgres = pytest.mark.parametrize("make_database", ["postgres"], indirect=True)

@@ -16,11 +16,13 @@ from headgate.model.lease import Claim
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState, ReceiptState
 from headgate.model.worker import Abilities
+from headgate.ports.items import Deletion
 from headgate.ports.job_hints import HintedClaims
 from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, Store
 from headgate.store.dynamodb import keys, records
 from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX, from_attributes, item_size
 from headgate.store.dynamodb.client import TRIES_MAX
+from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
 from tests import dynamo
@@ -607,6 +609,24 @@ async def test_a_record_that_another_job_stores_in_between_is_counted_as_it_was_
     assert done is not None
     assert counts(done) == (0, 1, 0)
     assert await _all(dynamo_store, mine) == list(work.records)
+
+
+async def test_a_record_that_is_deleted_in_between_stays_deleted(
+    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+) -> None:
+    job = await run_one(dynamo_store)
+    gone = Deletion(connection_id=job.connection_id, stored_as=[job.sync], keys=["a"])
+
+    async def delete() -> None:
+        await DynamoItems(elsewhere.table).delete(gone)
+
+    client.after_first("batch_get_item", delete)
+    work = ChunkWork(records=[Record("a", {}), Record("b", {})])
+    done = await dynamo_store.settle(change.advance(job, tally(), {}), work)
+
+    assert done is not None
+    assert counts(done) == (1, 0, 0)
+    assert await _all(dynamo_store, job) == [Record("b", {})]
 
 
 # ---- answers that are lost ---------------------------------------------------------------------

@@ -8,7 +8,13 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model.budget import Budget, Exhausted, Granted, Limit, RefusalReason, Scope
 from headgate.model.job import Lane
+from headgate.policy import spending
 from headgate.ports.limiter import Limiter
+from headgate.store.ledgers import LedgerOperation
+from headgate.store.sql import budgets
+from headgate.store.sql.limiter import SqlLimiter
+from headgate.store.sql.postgres import PostgresDatabase
+from tests.conformance.databases import on_postgres, under_way, until_one_waits
 from tests.limiters import (
     COLD,
     HOT,
@@ -296,6 +302,31 @@ async def test_of_many_that_ask_at_once_as_many_pass_as_there_is_room(
     assert sorted(each.remaining or 0 for each in passed) == list(range(20))
     assert {reason_of(each) for each in answers if each not in passed} == {RefusalReason.SPENT}
     assert await used(limiter, budget) == {"hour": 20, "day": 20}
+
+
+@on_postgres
+async def test_who_asks_while_another_process_counts_waits_for_its_count(
+    database: PostgresDatabase,
+) -> None:
+    # Given room for one more request, which another process has taken and not yet committed
+    budget = Budget("meanwhile", [Limit(2, per="hour")], paced=False)
+    limiter = SqlLimiter(database)
+    await granted(limiter, budget)
+    moment = database.moment()
+    taken = LedgerOperation(
+        budget,
+        HOT.connection_id,
+        lambda ledgers, now: spending.take(budget, ledgers, HOT, now, "elsewhere"),
+    )
+
+    # When this process asks meanwhile
+    async with under_way(database, lambda tx: budgets.spend(tx, moment, [taken])):
+        asked = asyncio.create_task(acquire(limiter, budget))
+        await until_one_waits(database)
+
+    # Then it finds the room taken
+    assert reason_of(await asked) is RefusalReason.SPENT
+    assert await used(limiter, budget) == {"hour": 2}
 
 
 async def test_pacing_is_one_for_all_processes(limiter: Limiter, bench: Bench) -> None:

@@ -1,5 +1,6 @@
 """The fence of jobs: besides the token (`test_leases.py`), the steps must be those of the row."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import date
 
@@ -12,6 +13,9 @@ from headgate.model.job import Job
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus
 from headgate.ports.store import ChunkWork, Store
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.store import SqlStore
+from tests.conformance.databases import on_postgres, under_way, until_one_waits
 from tests.stores import everything, run_one, settled, submit_one, tally
 
 WORK = ChunkWork(
@@ -71,3 +75,22 @@ async def test_of_two_operators_only_the_first_takes_effect(store: Store) -> Non
     # When the second acts on what is no longer so, then nothing is written
     await refused(store, change.cancel(pending))
     await refused(store, change.pause(pending))
+
+
+@on_postgres
+async def test_a_change_that_meets_another_under_way_waits_for_it_and_loses(
+    sql_store: SqlStore, database: PostgresDatabase
+) -> None:
+    # Given a job that is taken from its worker, in a transaction that has not ended yet
+    running = await run_one(sql_store)
+    moment, taken = database.moment(), (change.release(running), None)
+
+    # When the worker settles its chunk meanwhile
+    async with under_way(database, lambda tx: sql_store.settle_in(tx, moment, [taken])):
+        settling = asyncio.create_task(sql_store.settle(change.advance(running, tally(), {}), WORK))
+        await until_one_waits(database)
+
+    # Then it finds its claim lost, and the chunk leaves no trace
+    assert await settling is None
+    rows = await everything(sql_store)
+    assert rows["records"] == rows["coverage"] == []

@@ -1,14 +1,11 @@
 """Deletions on every database: what a provider deleted stays deleted, whoever is reading it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import Connection, text
 
 from headgate.base.clock import ManualClock
 from headgate.model import change as job_change
@@ -26,7 +23,7 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
 from tests import stores
-from tests.conformance.databases import Stores
+from tests.conformance.databases import Stores, on_postgres, under_way, until_one_waits
 from tests.conformance.test_connections import added
 from tests.conformance.test_items import (
     DOCUMENT,
@@ -37,7 +34,7 @@ from tests.conformance.test_items import (
     registered,
     settled,
 )
-from tests.stores import SOON_S, new_job, run_one, tally
+from tests.stores import new_job, run_one, tally
 
 ONE = Record("1", {"name": "Morning Run"})
 TWO = Record("2", {"name": "Evening Run"})
@@ -218,27 +215,6 @@ async def test_a_deleted_record_that_its_provider_reports_as_gone_stays_deleted(
 
 # ---- at the same moment ------------------------------------------------------------------------
 # SQLite has one writer at a time. On Postgres both may begin before either has ended.
-
-
-@asynccontextmanager
-async def under_way(
-    database: PostgresDatabase, write: Callable[[Connection], object]
-) -> AsyncIterator[None]:
-    """A transaction that has written, and commits when the block ends."""
-    async with database._engine.begin() as connection:
-        await connection.run_sync(write)
-        yield
-
-
-async def until_one_waits(database: PostgresDatabase) -> None:
-    """Until a transaction waits for another."""
-    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-    async with asyncio.timeout(SOON_S):
-        while not await database.read(lambda tx: tx.execute(waiting).scalar_one()):
-            pass
-
-
-on_postgres = pytest.mark.parametrize("make_database", ["postgres"], indirect=True)
 
 
 @on_postgres
