@@ -65,6 +65,17 @@ async def execute_on(url: str, statement: str) -> object:
         await connection.close()
 
 
+async def until_one_waits(url: str) -> None:
+    """Until a transaction of that database waits for another; the server has other databases."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(SOON_S):
+        while not await execute_on(url, waiting):
+            pass
+
+
 async def create_postgres(server_url: str, name: str, *, template: str = "template1") -> str:
     """A new database of this process, in place of any old one of that name; its address.
 

@@ -1,13 +1,12 @@
 """Databases of every kind for the suite, open and empty."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from headgate.backends.sql import SqlBackend
 from headgate.base.clock import ManualClock
@@ -119,17 +118,6 @@ async def under_way(
     async with database._engine.begin() as connection:
         await connection.run_sync(write)
         yield
-
-
-async def until_one_waits(database: PostgresDatabase) -> None:
-    """Until a transaction of this database waits for another; the server has other databases."""
-    waiting = text(
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-    async with asyncio.timeout(stores.SOON_S):
-        while not await database.read(lambda tx: tx.execute(waiting).scalar_one()):
-            pass
 
 
 #: For tests of what SQLite has no need for: it has one writer at a time.

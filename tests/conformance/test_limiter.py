@@ -14,7 +14,7 @@ from headgate.store.ledgers import LedgerOperation
 from headgate.store.sql import budgets
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.postgres import PostgresDatabase
-from tests.conformance.databases import on_postgres, under_way, until_one_waits
+from tests.conformance.databases import on_postgres, under_way
 from tests.limiters import (
     COLD,
     HOT,
@@ -27,6 +27,7 @@ from tests.limiters import (
     reason_of,
     spend,
 )
+from tests.stores import until_one_waits
 
 NOON_05 = datetime(2026, 1, 5, 12, 5, tzinfo=UTC)
 QUARTER = datetime(2026, 1, 5, 12, 15, tzinfo=UTC)
@@ -306,7 +307,7 @@ async def test_of_many_that_ask_at_once_as_many_pass_as_there_is_room(
 
 @on_postgres
 async def test_who_asks_while_another_process_counts_waits_for_its_count(
-    database: PostgresDatabase,
+    database: PostgresDatabase, store_url: str
 ) -> None:
     # Given room for one more request, which another process has taken and not yet committed
     budget = Budget("meanwhile", [Limit(2, per="hour")], paced=False)
@@ -322,7 +323,7 @@ async def test_who_asks_while_another_process_counts_waits_for_its_count(
     # When this process asks meanwhile
     async with under_way(database, lambda tx: budgets.spend(tx, moment, [taken])):
         asked = asyncio.create_task(acquire(limiter, budget))
-        await until_one_waits(database)
+        await until_one_waits(store_url)
 
     # Then it finds the room taken
     assert reason_of(await asked) is RefusalReason.SPENT

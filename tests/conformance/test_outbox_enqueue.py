@@ -255,17 +255,6 @@ async def test_an_asynchronous_session_enqueues_by_run_sync(app: App, address: s
 # ---- at the same time --------------------------------------------------------------------------
 
 
-async def blocked(address: str) -> None:
-    """Wait until some session of the database waits for another's lock."""
-    query = (
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-    async with asyncio.timeout(stores.SOON_S):
-        while not await stores.execute_on(address, query):
-            pass
-
-
 @pytest.mark.parametrize("first_commits", [True, False])
 async def test_of_two_at_once_with_one_key_the_second_waits_for_the_first(
     app: App, address: str, kind: str, first_commits: bool
@@ -282,7 +271,7 @@ async def test_of_two_at_once_with_one_key_the_second_waits_for_the_first(
 
         waiting = asyncio.create_task(asyncio.to_thread(enqueue))
         if kind == "postgres":
-            await blocked(address)
+            await stores.until_one_waits(address)
         (first.commit if first_commits else first.rollback)()
 
         # Then it is the first's, if there is one in the end

@@ -198,7 +198,7 @@ async def test_a_purge_leaves_a_dead_one_that_is_being_retried(
             )
             # When another purges at the same moment
             purging = asyncio.create_task(outbox.purge_dead(["local"], older_than=WEEK, limit=100))
-            await until_blocked(store_url)
+            await stores.until_one_waits(store_url)
             operator.commit()
 
             # Then the message is kept
@@ -206,14 +206,6 @@ async def test_a_purge_leaves_a_dead_one_that_is_being_retried(
         assert [each.state.value for each in await all_deliveries(outbox)] == ["pending"]
     finally:
         await database.close()
-
-
-async def until_blocked(store_url: str) -> None:
-    """Wait until a session waits for a lock."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    async with await psycopg.AsyncConnection.connect(store_url, autocommit=True) as watcher:
-        while not (await (await watcher.execute(query)).fetchone() or (0,))[0]:
-            pass
 
 
 # ---- replaying ---------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from headgate.model.states import DayStatus
 from headgate.ports.store import ChunkWork, Store
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
-from tests.conformance.databases import on_postgres, under_way, until_one_waits
-from tests.stores import everything, run_one, settled, submit_one, tally
+from tests.conformance.databases import on_postgres, under_way
+from tests.stores import everything, run_one, settled, submit_one, tally, until_one_waits
 
 WORK = ChunkWork(
     records=[Record("record_1", {"text": "late"})],
@@ -79,7 +79,7 @@ async def test_of_two_operators_only_the_first_takes_effect(store: Store) -> Non
 
 @on_postgres
 async def test_a_change_that_meets_another_under_way_waits_for_it_and_loses(
-    sql_store: SqlStore, database: PostgresDatabase
+    sql_store: SqlStore, database: PostgresDatabase, store_url: str
 ) -> None:
     # Given a job that is taken from its worker, in a transaction that has not ended yet
     running = await run_one(sql_store)
@@ -88,7 +88,7 @@ async def test_a_change_that_meets_another_under_way_waits_for_it_and_loses(
     # When the worker settles its chunk meanwhile
     async with under_way(database, lambda tx: sql_store.settle_in(tx, moment, [taken])):
         settling = asyncio.create_task(sql_store.settle(change.advance(running, tally(), {}), WORK))
-        await until_one_waits(database)
+        await until_one_waits(store_url)
 
     # Then it finds its claim lost, and the chunk leaves no trace
     assert await settling is None

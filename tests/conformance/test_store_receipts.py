@@ -22,23 +22,19 @@ from headgate.store.sql.statements import ROWS_MAX
 from headgate.store.sql.store import SqlStore
 from tests.stores import (
     LEASE,
-    SOON_S,
     SYNCS,
     MakeDatabase,
     claim_one,
     everything,
-    execute_on,
     new_job,
     opened,
     run_one,
     settled,
     tally,
+    until_one_waits,
 )
 
 NAME = "notes"
-#: Whether anybody in this database waits for what another transaction has locked.
-WAITS_FOR_A_LOCK = """SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND wait_event_type = 'Lock'"""
 CLAIMED, TAKEN, REFUSED = ReceiptState.CLAIMED, ReceiptState.TAKEN, ReceiptState.REFUSED
 
 
@@ -242,9 +238,7 @@ async def test_whoever_claims_a_record_at_the_same_time_waits_for_the_first(
 
         # When another job claims it too
         second = asyncio.create_task(store.claim_records(live, NAME, ["a"]))
-        async with asyncio.timeout(SOON_S):
-            while not (second.done() or await execute_on(store_url, WAITS_FOR_A_LOCK)):
-                pass
+        await until_one_waits(store_url)
         go_on.set()
 
         # Then it waits for the first, and finds its claim

@@ -23,7 +23,7 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
 from tests import stores
-from tests.conformance.databases import Stores, on_postgres, under_way, until_one_waits
+from tests.conformance.databases import Stores, on_postgres, under_way
 from tests.conformance.test_connections import added
 from tests.conformance.test_items import (
     DOCUMENT,
@@ -34,7 +34,7 @@ from tests.conformance.test_items import (
     registered,
     settled,
 )
-from tests.stores import new_job, run_one, tally
+from tests.stores import new_job, run_one, tally, until_one_waits
 
 ONE = Record("1", {"name": "Morning Run"})
 TWO = Record("2", {"name": "Evening Run"})
@@ -219,13 +219,13 @@ async def test_a_deleted_record_that_its_provider_reports_as_gone_stays_deleted(
 
 @on_postgres
 async def test_a_deletion_takes_what_is_being_registered(
-    sql_items: SqlItems, database: PostgresDatabase
+    sql_items: SqlItems, database: PostgresDatabase, store_url: str
 ) -> None:
     new = new_item()
     moment = database.moment()
     async with under_way(database, lambda tx: item_rows.register(tx, moment, [new])):
         deleting = asyncio.create_task(sql_items.delete(deletion(new.id)))
-        await until_one_waits(database)
+        await until_one_waits(store_url)
 
     assert await deleting == 1
     assert await sql_items.list_items(None, limit=9) == []
@@ -233,27 +233,27 @@ async def test_a_deletion_takes_what_is_being_registered(
 
 @on_postgres
 async def test_what_is_being_deleted_is_not_registered(
-    sql_items: SqlItems, database: PostgresDatabase
+    sql_items: SqlItems, database: PostgresDatabase, store_url: str
 ) -> None:
     new = new_item()
     moment, gone = database.moment(), deletion(new.id)
     async with under_way(database, lambda tx: item_rows.delete_for_good(tx, moment, gone)):
         registering = asyncio.create_task(sql_items.register([new]))
-        await until_one_waits(database)
+        await until_one_waits(store_url)
 
     assert await registering == RegisterResult(0, 0)
 
 
 @on_postgres
 async def test_a_deletion_takes_the_records_of_a_chunk_that_is_being_committed(
-    sql_store: SqlStore, sql_items: SqlItems, database: PostgresDatabase
+    sql_store: SqlStore, sql_items: SqlItems, database: PostgresDatabase, store_url: str
 ) -> None:
     job = await run_one(sql_store)
     wanted = job_change.advance(job, tally(), {}), ChunkWork(records=[ONE])
     moment = database.moment()
     async with under_way(database, lambda tx: sql_store.settle_in(tx, moment, [wanted])):
         deleting = asyncio.create_task(sql_items.delete(deletion_of_record(job, "1")))
-        await until_one_waits(database)
+        await until_one_waits(store_url)
 
     assert await deleting == 1
     assert await keys(sql_store, job) == []
