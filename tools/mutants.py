@@ -47,7 +47,7 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"f
     function: str
     replace: str
     by: str
-    #: Ids of tests, each of which fails.
+    #: Whole ids of tests, each of which fails.
     killed_by: tuple[str, ...]
     #: Whether they are left to `make test-all`.
     thorough: bool = False
@@ -138,6 +138,8 @@ class Copies:
 
     def judge(self, mutant: Mutant) -> str | None:
         """Why the mutant counts as surviving; None if all of its tests fail by it."""
+        if not mutant.killed_by:
+            return "names no tests"
         try:
             status, output = self.test(mutant, mutant.killed_by)
         except MutantError as error:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate import InvalidInput, Topic, configured_app
+from headgate import InvalidInput, Topic, configured_app, paid_history
 
 
 def test_an_application_of_ones_own_has_the_targets_and_workers_of_the_settings(
@@ -32,3 +32,11 @@ def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("HEADGATE_KEEP_SENT_DAYS", "1e12")
     with pytest.raises(InvalidInput, match=r"^keep_sent_days: "):
         configured_app()
+
+
+def test_plans_are_asked_for_where_the_settings_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert configured_app()._runtime.entitlement is None
+
+    monkeypatch.setenv("HEADGATE_PAID_HISTORY", "1")
+
+    assert configured_app()._runtime.entitlement is paid_history
