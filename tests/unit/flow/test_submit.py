@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import HeadgateError, InvalidInput, PlanRequired, UnknownSync
+from headgate.base.errors import (
+    HeadgateError,
+    InvalidInput,
+    PlanRequired,
+    StoreError,
+    StoreUnavailable,
+    UnknownSync,
+)
 from headgate.connectors.auth import ApiToken
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
@@ -65,8 +72,9 @@ class Uploads:
 class Recorder:
     """A store and a signal that only note what they are told."""
 
-    def __init__(self, *, created: bool = True) -> None:
+    def __init__(self, *, created: bool = True, fails: StoreError | None = None) -> None:
         self.created = created
+        self.fails = fails
         self.stored: list[NewJob] = []
         self.known: list[CoverageRow] = []
         self.plans: dict[str, str] = {}
@@ -84,6 +92,8 @@ class Recorder:
         return self.hints.get(topic)
 
     async def submit(self, new: NewJob, hint: SignalHint | None = None) -> SubmitResult:
+        if self.fails is not None:
+            raise self.fails
         self.stored.append(new)
         self.carried.append(hint)
         return SubmitResult(make_job(id=new.id), created=self.created)
@@ -467,6 +477,16 @@ async def test_a_new_job_is_announced_in_its_lane(request_: JobRequest, topic: s
 
     assert submitted.created
     assert recorder.announced == [topic]
+
+
+async def test_a_job_that_is_not_stored_yet_is_not_announced() -> None:
+    # Given a store that is away
+    recorder = Recorder(fails=StoreUnavailable())
+
+    # When a job is submitted, then no worker looks for it
+    with pytest.raises(StoreUnavailable):
+        await submit(process(recorder), REQUEST)
+    assert recorder.announced == []
 
 
 async def test_a_hint_that_the_commit_carries_is_announced_as_sent() -> None:
