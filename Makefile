@@ -17,7 +17,7 @@ SEEDS ?= 1000
 UPGRADE ?= --upgrade
 TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
-FAST := tests/unit tests/flow tests/web tests/conformance tests/systems
+FAST := tests/unit tests/flow tests/web tests/cli tests/conformance tests/systems
 PYTEST = $(BIN)/python -m pytest --dist worksteal --durations 50 --durations-min 1
 # Tells the CPU time of a run too, servers included: its time depends on what else runs.
 MEASURED = $(BIN)/python -m tools.cpu_seconds

@@ -28,6 +28,7 @@ from headgate.sandbox.strava.sandbox import Strava
 from tests.aws.conftest import KEYS_SECRET
 from tests.aws.health import sign_in, uploads_of
 from tests.aws_stack import Stack, client, create_stack
+from tests.emulators import CREDENTIALS
 from tests.health import SPORTY
 from tests.processes import ROOT
 
@@ -37,7 +38,7 @@ LOOK_S, LOOKS_MAX = 0.5, 120
 
 
 # Installing packages and starting functions takes a while.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +70,9 @@ class Site:
         self._base = f"{stack.address}/_aws/execute-api/{stack.ids['Api']}/$default"
 
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """A request over API Gateway."""
+        """A request over API Gateway, which finds an API only in the account that it is told."""
         request = urllib.request.Request(
-            self._base + path,
+            f"{self._base}{path}?AWSAccessKeyId={CREDENTIALS['AWS_ACCESS_KEY_ID']}",
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"authorization": f"Bearer {self._key}", "content-type": "application/json"},

@@ -203,11 +203,6 @@ class DeliveryRows(LeasedRows):
         return [each.delivery for each in claimed]
 
 
-_KINDS: dict[str, type[LeasedRows]] = {
-    "job": JobRows,
-    "item": ItemRows,
-    "delivery": DeliveryRows,
-}
 #: Makes the rows of each leased type in a database.
 TYPES: dict[str, Callable[[Any], LeasedRows]] = {
     "job": JobRows,
@@ -216,6 +211,3 @@ TYPES: dict[str, Callable[[Any], LeasedRows]] = {
 }
 #: Those that can be stored in DynamoDB.
 DYNAMO_TYPES = ("job", "item")
-#: Every change of a row that its worker may make, for each leased type.
-CHANGES = [(name, change) for name, each in _KINDS.items() for change in each.changes]
-RESCUES = [(name, change) for name, each in _KINDS.items() for change in each.rescues]

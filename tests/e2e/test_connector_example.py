@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests import processes
 from tests.e2e.processes import headgate
 from tests.processes import ROOT
+
+pytestmark = pytest.mark.thorough
 
 EXAMPLE = "examples.strava_activities"
 

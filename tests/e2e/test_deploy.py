@@ -51,6 +51,7 @@ def block(text: str) -> str:
 # ---- systemd ------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 @pytest.mark.parametrize("unit", UNITS)
 def test_systemd_accepts_the_unit_and_finds_it_well_confined(unit: str, tmp_path: Path) -> None:
@@ -114,6 +115,7 @@ def test_the_image_is_built_from_what_is_here_and_runs_as_nobody_special() -> No
     assert ("RUN", f"pip install --no-cache-dir uv=={version[1]}") in instructions()
 
 
+@pytest.mark.thorough
 def test_the_image_s_own_command_installs_a_headgate_that_works(tmp_path: Path) -> None:
     # Given the commands of the image, with its folders here
     here = {"/opt/headgate": str(tmp_path / "headgate")}
@@ -161,6 +163,7 @@ def test_the_backup_of_a_file_is_whole_while_it_is_written_to(tmp_path: Path) ->
         assert copy.execute("SELECT name FROM things").fetchall() == [("kept",)]
 
 
+@pytest.mark.thorough
 def test_the_backup_of_postgres_brings_everything_back(postgres_url: str, tmp_path: Path) -> None:
     url = run_async(create_postgres(postgres_url, "to_back_up"))
     restored = run_async(create_postgres(postgres_url, "restored"))

@@ -11,6 +11,8 @@ import pytest
 from tests import processes
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.thorough
+
 EXAMPLE = "examples.order_delivery"
 
 

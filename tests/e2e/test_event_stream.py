@@ -84,6 +84,7 @@ def events(answer: HTTPResponse) -> Iterator[dict[str, Any]]:
             fields = {}
 
 
+@pytest.mark.thorough
 def test_a_client_that_is_cut_off_again_and_again_gets_every_event_once(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_worker_shows_what_it_measures(environment: dict[str, str], tmp_path: 
         assert process.wait() == 0
 
 
+@pytest.mark.thorough
 def test_serving_with_a_worker_tells_what_it_measures_beside_the_rest(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ def test_serving_with_a_worker_tells_what_it_measures_beside_the_rest(
         assert process.wait() == 0
 
 
+@pytest.mark.thorough
 def test_a_port_that_is_taken_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
     with started(environment, tmp_path, "worker", "--metrics-port", "0") as process:
         port = said_after(process, "metrics at ").partition("1:")[2].removesuffix("/metrics")

@@ -4,9 +4,13 @@ import os
 import shlex
 from pathlib import Path
 
+import pytest
+
 from headgate import App
 from tests import processes, stores
 from tests.e2e.processes import headgate
+
+pytestmark = pytest.mark.thorough
 
 PAGE = (processes.ROOT / "docs/how-to/schedules.md").read_text(encoding="utf-8")
 

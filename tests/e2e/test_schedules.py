@@ -62,6 +62,7 @@ def succeeded(environment: Environment, folder: Path, count: int) -> Counter[str
     raise AssertionError(f"no {count} jobs succeed")
 
 
+@pytest.mark.thorough
 @pytest.mark.fault(21, 23)
 def test_of_three_workers_one_fires_and_a_killed_one_is_not_missed(
     environment: Environment, tmp_path: Path

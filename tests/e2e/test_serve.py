@@ -148,6 +148,7 @@ def test_without_keys_it_says_how_to_make_one(environment: dict[str, str], tmp_p
     assert "headgate keys new" in said
 
 
+@pytest.mark.thorough
 def test_the_openapi_document_is_printed(environment: dict[str, str], tmp_path: Path) -> None:
     told = json.loads(headgate(environment, tmp_path, "openapi"))
 
@@ -155,6 +156,7 @@ def test_the_openapi_document_is_printed(environment: dict[str, str], tmp_path: 
     assert {"/v1/jobs", "/jobs/{jobId}/status", "/jobs/{jobId}/retry"} <= set(told["paths"])
 
 
+@pytest.mark.thorough
 def test_the_module_runs_as_a_program(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "headgate", "serve", "--help"], capture_output=True, text=True

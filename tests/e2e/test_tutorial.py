@@ -108,6 +108,7 @@ def reader(folder: Path) -> Iterator[Reader]:
         here.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_every_step_of_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

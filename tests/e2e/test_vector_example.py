@@ -3,7 +3,11 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests import processes
+
+pytestmark = pytest.mark.thorough
 
 PAGE = (processes.ROOT / "docs/how-to/vector-index.md").read_text(encoding="utf-8")
 

@@ -15,6 +15,8 @@ import pytest
 
 from tests.processes import ROOT
 
+pytestmark = pytest.mark.thorough
+
 UV = Path(sys.executable).parent / "uv"
 WAIT_S_MAX = 90
 SOURCE = ROOT / "src/headgate"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import processes, servers, stores
-from tests.e2e.processes import headgate, started
+from tests.e2e.processes import headgate, once_on_sqlite, started
 from tests.processes import ROOT, Process
 
 APP = """
@@ -83,6 +83,7 @@ def test_an_empty_postgres_database_is_refused_until_it_is_migrated(
     assert processes.run("headgate", *listing, folder=tmp_path).code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.servers
 def test_a_worker_that_is_started_before_its_database_waits_for_it(tmp_path: Path) -> None:
     (tmp_path / "slow_app.py").write_text(APP, encoding="utf-8")
@@ -112,6 +113,7 @@ def test_a_worker_hears_of_a_job_submitted_by_another_process(
     assert (job["state"], job["counts"]["days_held"]) == ("success", 10)
 
 
+@once_on_sqlite
 @pytest.mark.fault(36)
 def test_sigterm_finishes_the_chunk_under_way(environment: Environment, tmp_path: Path) -> None:
     job_id = submit(environment, tmp_path)
@@ -127,6 +129,7 @@ def test_sigterm_finishes_the_chunk_under_way(environment: Environment, tmp_path
     )
 
 
+@once_on_sqlite
 @pytest.mark.fault(36)
 def test_a_second_sigterm_hands_the_chunk_back_at_once(
     environment: Environment, tmp_path: Path
@@ -141,6 +144,7 @@ def test_a_second_sigterm_hands_the_chunk_back_at_once(
     assert (job["state"], job["reason"], job["operator"]["chunks"]) == ("pending", "released", 0)
 
 
+@pytest.mark.thorough
 def test_a_worker_keeps_to_its_lane(environment: Environment, tmp_path: Path) -> None:
     # Given a backfill that waits in the cold lane, and a worker for live work alone
     cold = submit(environment, tmp_path)
@@ -156,6 +160,7 @@ def test_a_worker_keeps_to_its_lane(environment: Environment, tmp_path: Path) ->
             assert process.poll() is None
 
 
+@pytest.mark.thorough
 def test_the_demo_imports_and_tells(tmp_path: Path) -> None:
     given = ("demo", "--days", "12", "--speed", "1000")
     told = json.loads(headgate({**os.environ}, tmp_path, *given, "--json"))
@@ -166,6 +171,7 @@ def test_the_demo_imports_and_tells(tmp_path: Path) -> None:
     assert "0 requests over a limit" in shown
 
 
+@pytest.mark.thorough
 def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     # Given the example as it stands, in another folder, so that its file is made there
     environment = {**os.environ, "HEADGATE_APP": "examples.step_counts:app"}
@@ -198,6 +204,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     assert (summary["days_held"], summary["days_empty"]) == (12, 2)
 
 
+@pytest.mark.thorough
 def test_the_example_of_a_shared_budget_runs_and_tells_what_it_spent(tmp_path: Path) -> None:
     # Given the example as it stands, in another folder
     environment = {**os.environ, "HEADGATE_APP": "examples.shared_budget:app"}

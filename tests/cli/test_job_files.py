@@ -14,8 +14,8 @@ from headgate.cli import job_files
 from headgate.flow.jobs import Jobs
 from headgate.flow.submit_many import BATCH
 from tests.terminal import terminal
-from tests.unit.cli.test_jobs import Run
-from tests.unit.cli.test_jobs import headgate as headgate
+from tests.cli.test_jobs import Run
+from tests.cli.test_jobs import headgate as headgate
 
 
 def line(user_id: str, /, **more: Any) -> str:
