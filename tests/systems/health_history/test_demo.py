@@ -8,17 +8,24 @@ from pathlib import Path
 
 import pytest
 
+from headgate.systems.health_history.demo_folder import open_folder
 from tests.terminal import terminal
 
 ROOT = Path(__file__).parents[3]
 SENTENCE = "Syncing is temporarily paused because the Fitbit servers are busy."
+DAYS = 5
 _DAYS = re.compile(r"(\d+)/(\d+) days")
 
 
-def command(folder: Path, days: int) -> list[str]:
+def options(folder: Path, days: int) -> list[str]:
+    """Those of a short demonstration."""
+    shown = ["--days", str(days), "--folder", str(folder), "--no-stay", "--port", "0"]
+    return [*shown, "--speed", "480"]
+
+
+def command(folder: Path, days: int = DAYS) -> list[str]:
     """A short demonstration."""
-    options = ["--days", str(days), "--folder", str(folder), "--no-stay", "--port", "0"]
-    return [sys.executable, "-m", "headgate", "demo", *options]
+    return [sys.executable, "-m", "headgate", "demo", *options(folder, days)]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -33,10 +40,12 @@ def days_done(text: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize(
+    "columns", [60, *(pytest.param(wide, marks=pytest.mark.thorough) for wide in (80, 120))]
+)
 def test_bar_numbers_and_sentence_fit(tmp_path: Path, columns: int) -> None:
     with terminal(
-        *command(tmp_path, 12), columns=columns, environment=environment(NO_COLOR="1"), folder=ROOT
+        *command(tmp_path), columns=columns, environment=environment(NO_COLOR="1"), folder=ROOT
     ) as shown:
         shown.wait_for(lambda text: SENTENCE in text.replace("\n", " "))
         paused = shown.display.text
@@ -44,7 +53,7 @@ def test_bar_numbers_and_sentence_fit(tmp_path: Path, columns: int) -> None:
 
     assert code == 0
     [bar] = [row for row in paused.split("\n") if "█" in row or "░" in row]
-    assert re.fullmatch(r"[█░]+  \d+/12 days · [\d.]+ %", bar) and len(bar) <= 60
+    assert re.fullmatch(rf"[█░]+  \d+/{DAYS} days · [\d.]+ %", bar) and len(bar) <= 60
     rows = paused.split("\n")
     sentence = rows[rows.index(bar) + 1 :]
     # Two rows for the sentence and the finish: nothing is cut off, and no word is broken.
@@ -60,27 +69,24 @@ def test_bar_numbers_and_sentence_fit(tmp_path: Path, columns: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reflows", [True, False])
+@pytest.mark.parametrize("reflows", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_terminal_that_is_resized_stays_clean(tmp_path: Path, reflows: bool) -> None:
-    with terminal(
-        *command(tmp_path, 12), columns=120, environment=environment(), folder=ROOT
-    ) as shown:
+    with terminal(*command(tmp_path), columns=120, environment=environment(), folder=ROOT) as shown:
         shown.wait_for(days_done)
         for columns in (60, 100, 61):
             shown.resize(columns, reflows=reflows)
             before = len(shown.seen)
             shown.wait_for(lambda _: len(shown.seen) > before + 2)  # noqa: B023
-            assert shown.display.text.count("/12 days") == 1
+            assert shown.display.text.count(f"/{DAYS} days") == 1
         assert shown.end() == 0
 
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_clean_screen_and_the_next_demo_goes_on(tmp_path: Path) -> None:
     make = ("make", "--no-print-directory", "-o", f"{sys.prefix}/.ok", "demo")
-    options = f"ARGS=--days 20 --folder {tmp_path} --no-stay --port 0"
-    run = (*make, f"VENV={sys.prefix}", options)
+    run = (*make, f"VENV={sys.prefix}", f"ARGS={' '.join(options(tmp_path, 8))}")
     with terminal(*run, columns=80, environment=environment(), folder=ROOT) as first:
-        first.wait_for(lambda text: days_done(text) >= 3)
+        first.wait_for(lambda text: days_done(text) >= 2)
         first.press_ctrl_c()
         first.end()
     left = first.display.text
@@ -88,29 +94,28 @@ def test_ctrl_c_leaves_a_clean_screen_and_the_next_demo_goes_on(tmp_path: Path) 
     assert "Error" not in left and "Interrupt" not in left and "Traceback" not in left
     assert "█" not in left and "^C" not in left and not first.display.cursor_hidden
     stopped = days_done(left)
-    assert stopped >= 3 and "Nothing is lost" in left.replace("\n", " ")
+    assert stopped >= 2 and "Nothing is lost" in left.replace("\n", " ")
 
     with terminal(*run, columns=80, environment=environment(), folder=ROOT) as second:
-        second.wait_for(lambda text: f"after {stopped}/20 days" in text.replace("\n", " "))
+        second.wait_for(lambda text: f"after {stopped}/8 days" in text.replace("\n", " "))
         assert second.end() == 0
-    assert "20/20 days · 100 %" in second.display.text
+    assert "8/8 days · 100 %" in second.display.text
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_demo_that_was_killed_goes_on_and_delivers_nothing_twice(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     run = subprocess.run(
-        command(whole, 12), env=environment(), cwd=ROOT, capture_output=True, text=True
+        command(whole), env=environment(), cwd=ROOT, capture_output=True, text=True
     )
     killed = tmp_path / "killed"
-    with terminal(
-        *command(killed, 12), columns=80, environment=environment(), folder=ROOT
-    ) as shown:
+    with terminal(*command(killed), columns=80, environment=environment(), folder=ROOT) as shown:
         shown.wait_for(lambda text: days_done(text) >= 2)
         shown.kill()
         shown.end()
     again = subprocess.run(
-        command(killed, 12), env=environment(CI="1"), cwd=ROOT, capture_output=True, text=True
+        command(killed), env=environment(CI="1"), cwd=ROOT, capture_output=True, text=True
     )
 
     assert (run.returncode, again.returncode) == (0, 0)
@@ -124,12 +129,9 @@ def test_a_demo_that_was_killed_goes_on_and_delivers_nothing_twice(tmp_path: Pat
 
 
 def test_a_second_demo_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    with terminal(
-        *command(tmp_path, 3000), columns=80, environment=environment(), folder=ROOT
-    ) as shown:
-        shown.wait_for(lambda text: "Ada" in text)
+    with open_folder(tmp_path):
         second = subprocess.run(
-            command(tmp_path, 12), env=environment(), cwd=ROOT, capture_output=True, text=True
+            command(tmp_path), env=environment(), cwd=ROOT, capture_output=True, text=True
         )
 
     assert second.returncode == 1
