@@ -131,7 +131,7 @@ def test_with_workers_that_are_killed_nothing_is_lost_or_too_much(seed: int) -> 
     assert 0 <= again <= outcome.crashes
 
 
-LIVE_ALONE = Scenario(activities=0, days=0.04, live_a_day=700, crashes_a_day=120, crashes_live=0.7)
+LIVE_ALONE = Scenario(activities=0, days=0.05, live_a_day=500, crashes_a_day=80, crashes_live=0.7)
 
 
 @pytest.mark.timeout(300)
@@ -139,14 +139,13 @@ def test_with_live_work_alone_and_workers_that_are_killed_no_event_is_lost() -> 
     outcome = play(3, LIVE_ALONE)
 
     # There is no backfill to find what live work has left behind.
-    assert outcome.crashes > 30
+    assert outcome.crashes > 20
     assert (outcome.missing, outcome.states) == (0, {"success": len(outcome.live_s)})
-    assert len(outcome.live_s) > 25
+    assert len(outcome.live_s) > 20
     assert max(outcome.live_s) < 600
     assert (outcome.overshoot, outcome.answers_429, outcome.retries) == (0, 0, 0)
 
 
-@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_without_waiting_for_others_claims_some_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given jobs that wait for what is due, but not for what another worker has
