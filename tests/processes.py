@@ -5,6 +5,7 @@ and a fork is a process like any other: SIGKILL, SIGSTOP and a crash do to it wh
 What is about the command line's own start-up belongs to `subprocess`.
 """
 
+import gc
 import multiprocessing
 import os
 import runpy
@@ -16,6 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 #: Longer than anything takes: reached only when a test fails.
 WAIT_S_MAX = 90.0
@@ -26,13 +29,16 @@ _server.set_forkserver_preload(
     [
         # What is run is run by the name that pytest was started by, if it was by one.
         "pytest",
+        "alembic.command",
+        "alembic.context",
+        "headgate.backends.sql",
         "headgate.cli.budgets",
-        "headgate.systems.health_history.demo",
         "headgate.cli.engine",
         "headgate.cli.jobs",
         "headgate.cli.main",
         "headgate.cli.outbox",
         "headgate.connectors.aiohttp_transport",
+        "headgate.connectors.http_sender",
         "headgate.limits.redis",
         "headgate.signals.postgres",
         "headgate.settings",
@@ -43,11 +49,25 @@ _server.set_forkserver_preload(
         "headgate.store.sql.limiter",
         "headgate.store.sql.postgres",
         "headgate.store.sql.store",
+        "headgate.systems.activity_streams",
+        "headgate.systems.daily_checkins",
+        "headgate.systems.health_history.demo",
+        "headgate.systems.notes_index",
+        "headgate.systems.price_history",
         "headgate.web.server",
+        "rich._emoji_codes",
         "structlog.dev",
         "tests.health",
+        "uvloop",
     ]
 )
+
+
+def once_on(kind: str) -> pytest.MarkDecorator:
+    """On that database always, on the other with what is thorough: for what is alike on both."""
+    other = "postgres" if kind == "sqlite" else "sqlite"
+    values = [kind, pytest.param(other, marks=pytest.mark.thorough)]
+    return pytest.mark.parametrize("address", values, indirect=True)
 
 
 class Process:
@@ -165,6 +185,8 @@ def _run_module(
     streams: tuple[Connection, Connection, Connection],
 ) -> None:
     """In the forked process: become what `python -m` would have started."""
+    # What was imported before is none of the collector's business, and stays shared.
+    gc.freeze()
     for number, stream in enumerate(streams):
         os.dup2(stream.fileno(), number)
         stream.close()

@@ -4,16 +4,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import pytest
-
 from tests import processes
-
-#: For what does not depend on the database: on SQLite always, on the other with what is thorough.
-once_on_sqlite = pytest.mark.parametrize(
-    "address",
-    ["sqlite", pytest.param("postgres", marks=pytest.mark.thorough)],
-    indirect=True,
-)
 
 
 def headgate(environment: Mapping[str, str], folder: Path, *arguments: str) -> str:

@@ -17,9 +17,8 @@ from headgate import App, configured_app
 from headgate.base.signing import new_signing_secret
 from tests import processes
 from tests.connecting import key_entries
-from tests.e2e.processes import once_on_sqlite
 from tests.mailboxes import Mailboxes, mail_server
-from tests.processes import Ended, Process
+from tests.processes import Ended, Process, once_on
 
 APP = """
 from pathlib import Path
@@ -39,7 +38,7 @@ app = headgate.configured_app(syncs=[headgate.Sync(name="notes", source=Garden()
 OLD, NEW = new_signing_secret(Random(1)), new_signing_secret(Random(2))
 WAIT_S_MAX = 60.0
 
-pytestmark = once_on_sqlite
+pytestmark = once_on("sqlite")
 
 
 class Receiver:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests import processes, servers, stores
-from tests.e2e.processes import headgate, once_on_sqlite, started
-from tests.processes import ROOT, Process
+from tests.e2e.processes import headgate, started
+from tests.processes import ROOT, Process, once_on
 
 APP = """
 import os
@@ -113,7 +113,7 @@ def test_a_worker_hears_of_a_job_submitted_by_another_process(
     assert (job["state"], job["counts"]["days_held"]) == ("success", 10)
 
 
-@once_on_sqlite
+@once_on("sqlite")
 @pytest.mark.fault(36)
 def test_sigterm_finishes_the_chunk_under_way(environment: Environment, tmp_path: Path) -> None:
     job_id = submit(environment, tmp_path)
@@ -129,7 +129,7 @@ def test_sigterm_finishes_the_chunk_under_way(environment: Environment, tmp_path
     )
 
 
-@once_on_sqlite
+@once_on("sqlite")
 @pytest.mark.fault(36)
 def test_a_second_sigterm_hands_the_chunk_back_at_once(
     environment: Environment, tmp_path: Path

@@ -92,13 +92,13 @@ class Site:
         """Wait until all have ended, across outages of the database."""
         deadline = time.monotonic() + WAIT_S_MAX
         jobs: list[Job] = []
-        while time.monotonic() < deadline:
-            with suppress(HeadgateError):
-                async with self._client() as client:
+        async with self._client() as client:
+            while time.monotonic() < deadline:
+                with suppress(HeadgateError):
                     jobs = [await client.jobs.get(job_id) for job_id in ids]
-                if all(job.state in JOB.terminal for job in jobs):
-                    return jobs
-            await asyncio.sleep(0.2)
+                    if all(job.state in JOB.terminal for job in jobs):
+                        return jobs
+                await asyncio.sleep(0.2)
         states = Counter((job.state.value, job.reason.value) for job in jobs)
         raise AssertionError(f"not all jobs ended in {WAIT_S_MAX} s: {states}")
 

@@ -20,9 +20,10 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
-from tests.stores import SYNCS
 
 COLLECTION = "locked"
+#: What the application runs. `tests.stores` says so too, but imports all that there is to import.
+SYNCS = ("notes",)
 LEASE = timedelta(minutes=5)
 BUDGET = Budget("locked", [Limit(100, per="day")], paced=False)
 

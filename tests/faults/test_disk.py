@@ -75,7 +75,7 @@ async def submit(app: App, user: str = "ada") -> Job:
 async def waits_for_the_disk(world: World, app: App, job: Job) -> None:
     """Hours pass, in which the job waits, says why, and nothing counts against it."""
     reasons = set()
-    for _ in range(40):
+    for _ in range(15):
         await world.clock.sleep(HOUR_S / 10)
         job = await app.jobs.get(job.id)
         if job.state is JobState.PENDING and job.wake_at and job.wake_at > world.clock.now():
@@ -94,11 +94,11 @@ def test_a_chunk_that_does_not_fit_waits_until_there_is_space(tmp_path: Path) ->
     async def main(world: World, place: Path) -> None:
         # Given a disk with room for small writes, but not for the chunk
         async def read(ctx: Context) -> Chunk:
-            return large(4 * MIB)(ctx)
+            return large(2 * MIB)(ctx)
 
         app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
         job = await submit(app)
-        ballast = fill(place, leave=2 * MIB)
+        ballast = fill(place, leave=MIB)
         await app.supervisor().start()
 
         await waits_for_the_disk(world, app, job)

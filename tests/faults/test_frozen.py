@@ -29,7 +29,7 @@ from headgate.store.sql.postgres import LOCK_S_MAX, SILENT_S_MAX, PostgresDataba
 from headgate.store.sql.store import SqlStore
 from tests import processes, stores
 from tests.faults.freezing_proxy import FreezeAt, freezing
-from tests.faults.lock_worker import COLLECTION, OPERATIONS
+from tests.faults.lock_worker import COLLECTION, OPERATIONS, SYNCS
 
 #: A client that says nothing for so long is frozen; a lock is waited for so long at a time.
 SILENT_S, LOCK_S = 0.5, 0.2
@@ -47,12 +47,23 @@ LOCKING: dict[str, tuple[str, str, Iterable[FreezeAt]]] = {
     "prune": (r"DELETE FROM headgate_job_events", "headgate_job_events", (FreezeAt.COMMIT,)),
 }
 #: Long at work before its result; and with a result that takes the client a while to read.
-BUSY_S = 6.0
+BUSY_S = 3.0
 BUSY = (
     f"SELECT pg_sleep({BUSY_S})",
-    f"SELECT repeat('x', 1000000), pg_sleep({BUSY_S} / 64) FROM generate_series(1, 64)",
+    f"SELECT repeat('x', 1000000), pg_sleep({BUSY_S} / 16) FROM generate_series(1, 16)",
 )
-CASES = [(operation, at) for operation, (*_, points) in LOCKING.items() for at in points]
+#: A job's row at both points, and rows that are deleted; the others are thorough.
+CASES = [
+    pytest.param(
+        operation,
+        at,
+        marks=() if operation in {"settle_job", "prune"} else pytest.mark.thorough,
+    )
+    for operation, (*_, points) in LOCKING.items()
+    for at in points
+]
+#: How long to leave the server alone between two looks.
+LOOK_S = 0.05
 
 
 @pytest.fixture
@@ -60,7 +71,7 @@ async def url(postgres_address: str) -> str:
     """A database with one of everything that can be locked."""
     url = postgres_address
     async with opened(url) as database:
-        await stores.submit_one(SqlStore(database, stores.SYNCS), connection_id="c")
+        await stores.submit_one(SqlStore(database, SYNCS), connection_id="c")
         item = NewItem(
             id="item",
             collection=COLLECTION,
@@ -124,7 +135,7 @@ async def silence(url: str) -> float:
 async def silent_for(url: str, seconds: float) -> None:
     async with asyncio.timeout(processes.WAIT_S_MAX):
         while await silence(url) <= seconds:
-            pass
+            await stores.execute_on(url, f"SELECT pg_sleep({seconds})")
 
 
 @asynccontextmanager
@@ -173,7 +184,7 @@ async def test_a_sweep_frees_every_lock_of_a_frozen_worker(
 
         # Then the lock is free, and the worker's operation never happened
         await wakes_refused(worker)
-        [job] = await SqlStore(database, stores.SYNCS).list_jobs(JobFilter(), limit=10)
+        [job] = await SqlStore(database, SYNCS).list_jobs(JobFilter(), limit=10)
         was_claimed = operation == "settle_job"
         assert job.state is (JobState.RUNNING if was_claimed else JobState.PENDING)
 
@@ -188,7 +199,7 @@ async def test_whoever_waits_for_a_frozen_workers_lock_gets_it(url: str, operati
             if operation == "spend":
                 await OPERATIONS["spend"](database)
             else:
-                store = SqlStore(database, stores.SYNCS)
+                store = SqlStore(database, SYNCS)
                 [job] = await store.list_jobs(JobFilter(), limit=10)
                 held = await store.extend([Claim(job.id, job.token)], lease=stores.LEASE)
                 assert held == {job.id: JobState.RUNNING}
@@ -213,6 +224,7 @@ async def test_a_transaction_at_work_is_left_alone_however_long_it_takes(
         freed = 0
         while not busy.done():
             freed += await sweeping.free_locks()
+            await asyncio.wait({busy}, timeout=LOOK_S)
         await busy
         assert freed == 0
 

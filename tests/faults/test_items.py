@@ -16,11 +16,11 @@ from headgate.ports.items import NewItem
 from headgate.store.sql.item_store import SqlItems
 from tests import stores
 from tests.faults.item_worker import BATCH, COLLECTION, open_address
-from tests.processes import Process
+from tests.processes import Process, once_on
 
-ITEMS = 1000
+ITEMS = 300
 #: Long enough that a busy machine takes no living worker for a dead one.
-LEASE_S = 4.0
+LEASE_S = 2.0
 WAIT_S_MAX = 90.0
 
 
@@ -208,6 +208,7 @@ async def test_of_two_workers_one_is_killed_and_nothing_is_lost_or_fetched_twice
         assert second.poll() is None
 
 
+@once_on("postgres")
 async def test_two_workers_share_the_items_and_fetch_each_once(address: str) -> None:
     async with scene(address) as place:
         # Given two workers, of which the first waits for the second

@@ -64,6 +64,15 @@ async def provider() -> AsyncIterator[CountingProvider]:
         yield made
 
 
+#: On one of both always; there is one for each way of counting in what is not thorough.
+in_postgres, in_redis = (
+    pytest.mark.parametrize(
+        "backend", [kind, pytest.param(other, marks=pytest.mark.thorough)], indirect=True
+    )
+    for kind, other in (("postgres", "redis"), ("redis", "postgres"))
+)
+
+
 @pytest.fixture(params=["postgres", "redis"])
 def backend(request: pytest.FixtureRequest, store_url: str) -> Environment:
     """Where the budget is kept: by the server's clock in either case."""
@@ -124,6 +133,7 @@ async def test_processes_that_hammer_one_budget_never_overrun_the_provider(
     assert_within_limits(provider)
 
 
+@in_redis
 @pytest.mark.fault(19)
 async def test_workers_whose_clocks_are_wrong_count_by_the_servers(
     provider: CountingProvider, crew: Crew
@@ -146,6 +156,7 @@ async def test_workers_whose_clocks_are_wrong_count_by_the_servers(
     assert_within_limits(provider)
 
 
+@in_postgres
 async def test_a_worker_killed_after_its_grant_costs_a_request_and_not_the_limit(
     provider: CountingProvider, crew: Crew
 ) -> None:

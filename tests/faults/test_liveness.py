@@ -9,6 +9,7 @@ import pytest
 
 from headgate import App
 from tests.faults.harness import Site, site
+from tests.processes import once_on
 
 #: Ten times as long as a test waits: what ends at all did not wait for a lease.
 LEASE_S = 900.0
@@ -17,7 +18,7 @@ LEASE_S = 900.0
 @pytest.fixture
 def place(tmp_path: Path, address: str) -> Iterator[Site]:
     """Workers whose leases do not end in the time of a test."""
-    with site(tmp_path, address, lease_s=LEASE_S, chunk_s=0.5) as made:
+    with site(tmp_path, address, lease_s=LEASE_S, chunk_s=0.2) as made:
         yield made
 
 
@@ -38,6 +39,7 @@ async def test_others_go_on_at_once_with_the_jobs_of_a_worker_that_was_killed(
     assert any(job.summary.crashes for job in jobs)
 
 
+@once_on("sqlite")
 @pytest.mark.fault(3)
 async def test_a_worker_that_is_started_after_a_kill_goes_on_at_once_and_clears_up(
     place: Site,
@@ -62,6 +64,7 @@ async def test_a_worker_that_is_started_after_a_kill_goes_on_at_once_and_clears_
         assert list(await app.workers()) == []
 
 
+@once_on("postgres")
 @pytest.mark.fault(4)
 async def test_a_worker_that_is_only_frozen_keeps_its_claims(place: Site) -> None:
     # Given a worker that is frozen with jobs in its hands

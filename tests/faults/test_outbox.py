@@ -16,10 +16,10 @@ from headgate.ports.outbox import DeliveryFilter, NewMessage
 from tests.faults.drain_worker import TOPIC, open_app
 from tests.faults.harness import can_write
 from tests.faults.receiver import Receiver, receiving
-from tests.processes import Process
+from tests.processes import Process, once_on
 
 #: Long enough that a busy machine takes no living worker for a dead one.
-LEASE_S = 3.0
+LEASE_S = 2.0
 WAIT_S_MAX = 60.0
 ORDERS = 40
 
@@ -114,7 +114,19 @@ async def scene(address: str, orders: int = ORDERS) -> AsyncIterator[Scene]:
                 await asyncio.to_thread(process.end)
 
 
-@pytest.mark.parametrize("crash_at", ["before", "during", "after"])
+@pytest.mark.parametrize(
+    ("address", "crash_at"),
+    [
+        ("sqlite", "before"),
+        ("sqlite", "during"),
+        ("postgres", "after"),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in (("postgres", "before"), ("postgres", "during"), ("sqlite", "after"))
+        ),
+    ],
+    indirect=["address"],
+)
 async def test_what_a_killed_drain_was_sending_arrives_once(address: str, crash_at: str) -> None:
     async with scene(address) as place:
         receiver = place.receiver
@@ -144,8 +156,9 @@ async def test_what_a_killed_drain_was_sending_arrives_once(address: str, crash_
         assert {each.attempts for each in await place.deliveries()} == {1}
 
 
+@once_on("postgres")
 async def test_two_drains_at_once_send_nothing_twice(address: str) -> None:
-    async with scene(address, orders=400) as place:
+    async with scene(address, orders=200) as place:
         await asyncio.gather(place.start(), place.start())
 
         await place.all_sent()
@@ -155,6 +168,7 @@ async def test_two_drains_at_once_send_nothing_twice(address: str) -> None:
         assert {each.token for each in await place.deliveries()} == {1}
 
 
+@once_on("postgres")
 @pytest.mark.fault(4)
 async def test_a_drain_that_was_frozen_for_longer_than_its_lease_changes_nothing(
     address: str,

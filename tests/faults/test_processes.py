@@ -11,6 +11,10 @@ import pytest
 from tests import servers, stores
 from tests.faults.harness import Site, site
 from tests.faults.worker import POINTS
+from tests.processes import once_on
+
+#: So many that four workers have a share each.
+JOBS = 24
 
 
 @pytest.fixture
@@ -20,7 +24,19 @@ def place(tmp_path: Path, address: str) -> Iterator[Site]:
         yield made
 
 
-@pytest.mark.parametrize("point", POINTS)
+#: At each point on SQLite, and between two commits on Postgres; the rest is thorough.
+KILLED = [
+    *(("sqlite", point) for point in POINTS),
+    ("postgres", "before_settle"),
+    *(
+        pytest.param("postgres", point, marks=pytest.mark.thorough)
+        for point in POINTS
+        if point != "before_settle"
+    ),
+]
+
+
+@pytest.mark.parametrize(("address", "point"), KILLED, indirect=["address"])
 @pytest.mark.fault(1, 2, 3)
 async def test_a_worker_killed_at_any_point_loses_nothing(place: Site, point: str) -> None:
     # Given two jobs, and a worker that dies the second time it comes to the point
@@ -38,6 +54,7 @@ async def test_a_worker_killed_at_any_point_loses_nothing(place: Site, point: st
     assert all(job.summary.errors == 0 for job in jobs)
 
 
+@once_on("sqlite")
 @pytest.mark.fault(4)
 async def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes(place: Site) -> None:
     # Given a worker that is frozen in the middle of a chunk
@@ -59,6 +76,7 @@ async def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes(pla
     assert frozen.poll() is None
 
 
+@once_on("sqlite")
 @pytest.mark.fault(36)
 async def test_workers_told_to_stop_hand_over_without_a_crash(place: Site) -> None:
     # Given many jobs, and workers that are stopped one after another while they work
@@ -87,7 +105,7 @@ async def test_four_workers_share_the_jobs_and_read_each_day_once(
         workers = [place.start() for _ in range(4)]
 
         # When many jobs come at once
-        ids = await place.submit(60, days=2)
+        ids = await place.submit(JOBS, days=2)
         jobs = await place.wait(ids)
         for worker in workers:
             worker.send_signal(signal.SIGTERM)
@@ -96,12 +114,13 @@ async def test_four_workers_share_the_jobs_and_read_each_day_once(
 
         # Then every day was read once, by one of them, and several had a share
         await place.judge(jobs, days=2)
-        assert len(set(itertools.chain(*reads))) == sum(map(len, reads)) == 60 * 2
+        assert len(set(itertools.chain(*reads))) == sum(map(len, reads)) == JOBS * 2
         assert len([mine for mine in reads if mine]) > 1
         assert all(job.summary.crashes == 0 for job in jobs)
-        assert place.sent() == 30 * 2
+        assert place.sent() == JOBS // 2 * 2
 
 
+@once_on("sqlite")
 @pytest.mark.fault(37)
 async def test_two_applications_on_one_database_run_their_own_jobs_through_crashes(
     place: Site,
@@ -125,6 +144,7 @@ async def test_two_applications_on_one_database_run_their_own_jobs_through_crash
         assert job.token <= job.steps + 2 * job.summary.crashes + 1
 
 
+@pytest.mark.thorough
 @pytest.mark.fault(28)
 async def test_postgres_restarted_under_load_loses_nothing(tmp_path: Path) -> None:
     # Given two workers under load on a Postgres of their own
@@ -133,7 +153,7 @@ async def test_postgres_restarted_under_load_loses_nothing(tmp_path: Path) -> No
         with site(tmp_path, address, lease_s=5.0, chunk_s=0.3) as place:
             # Both are up before there is work: else one might do it all.
             workers = [place.start(), place.start()]
-            ids = await place.submit(16, days=5)
+            ids = await place.submit(JOBS // 2, days=5)
             await asyncio.to_thread(workers[0].wait_for_line, "reading")
 
             # When the server is restarted twice, once without warning

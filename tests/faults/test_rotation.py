@@ -31,6 +31,7 @@ def run(folder: Path, address: str, *command: str, **more: str) -> processes.End
     return processes.run(*command, environment={**os.environ, **environment})
 
 
+@processes.once_on("sqlite")
 @pytest.mark.fault(38)
 @pytest.mark.security(13)
 async def test_a_rotation_that_is_killed_is_finished_by_the_next(

@@ -1,6 +1,7 @@
 """A worker killed between Strava's "taken" and our commit: there is one activity all the same."""
 
 import asyncio
+import itertools
 import os
 import signal
 import time
@@ -37,7 +38,7 @@ def google() -> GoogleHealth:
 @pytest.fixture
 def strava() -> Strava:
     """An athlete without any activity."""
-    return Strava(SystemClock(), activities=0, processing_s=0.5)
+    return Strava(SystemClock(), activities=0, processing_s=0.05)
 
 
 @pytest.fixture
@@ -100,7 +101,18 @@ def exercise_of(google: GoogleHealth, day: date) -> str:
     return str(exercise.id)
 
 
-@pytest.mark.parametrize("point", POINTS)
+#: Once here, where the file is with Strava and nobody knows; the others are thorough.
+KILLED = [
+    (
+        each
+        if each == ("sqlite", "after_upload")
+        else pytest.param(*each, marks=pytest.mark.thorough)
+    )
+    for each in itertools.product(("sqlite", "postgres"), POINTS)
+]
+
+
+@pytest.mark.parametrize(("address", "point"), KILLED, indirect=["address"])
 @pytest.mark.fault(1)
 async def test_a_worker_killed_after_an_upload_leaves_one_activity(
     app: App,
@@ -149,6 +161,7 @@ async def test_a_worker_killed_after_an_upload_leaves_one_activity(
         assert told == [first, first + 1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("point", POINTS)
 async def test_an_import_and_a_live_sync_at_once_make_one_activity_each_despite_a_kill(
     app: App,

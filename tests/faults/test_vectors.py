@@ -14,11 +14,12 @@ import pytest
 from headgate.connectors.vectors import VectorCollection
 from tests.faults.vector_worker import DOCUMENTS, RACES, version
 from tests.processes import Process, started
+from tests.profiles import THOROUGH
 from tests.vectors import document, opened, texts_of
 
 MODULE = "tests.faults.vector_worker"
 #: When to kill, counted from the beginning of a write, which takes about ten milliseconds.
-KILL_AFTER_MS = (0, 3, 8)
+KILL_AFTER_MS = (0, 3, 8) if THOROUGH else (3,)
 
 
 def _go(*workers: Process) -> None:
@@ -73,6 +74,7 @@ async def test_a_writer_that_is_killed_loses_no_document_and_leaves_no_mixture(
         assert await notes.count() == DOCUMENTS
 
 
+@pytest.mark.thorough
 async def test_processes_that_add_the_same_documents_at_once_leave_one_version_of_each(
     tmp_path: Path,
 ) -> None:
@@ -97,6 +99,7 @@ async def test_processes_that_add_the_same_documents_at_once_leave_one_version_o
     assert await notes.count() == len(names) * RACES + 3 * RACES
 
 
+@pytest.mark.thorough
 async def test_a_disk_that_is_full_is_told_and_harms_nothing(tmp_path: Path) -> None:
     notes = await opened(tmp_path)
     await notes.upsert([document("page", "as it was")])
@@ -121,6 +124,7 @@ def public_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.thorough
 async def test_a_folder_that_cannot_be_written_is_told_and_can_still_be_searched(
     public_folder: Path,
 ) -> None:
