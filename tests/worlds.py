@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from headgate import App, Chunk, Context, Job, JobState, LaneSize, Sync, WorkerSettings
 from headgate.base.clock import ManualClock
+from headgate.loops import liveness
 from headgate.model.job import Lane
 from headgate.model.states import JOB
 from headgate.signals.local import LocalSignal
@@ -25,6 +27,11 @@ Read = Callable[[Context], Awaitable[Chunk]]
 
 #: Where virtual time begins.
 START = datetime(2026, 1, 1, tzinfo=UTC)
+
+#: Where hours pass and nobody dies, most of the work was to sweep every 40 s and to look for dead
+#: workers every 2.5 s. So that happens rarely, but in tests about just that.
+PATIENT = WorkerSettings(lease_s=3600.0)
+LOOK_EVERY_S = 3600.0
 
 
 class ScriptedSource:
@@ -43,10 +50,11 @@ class ScriptedSource:
 class World:
     """One SQLite file and any number of processes around it, in virtual time."""
 
-    def __init__(self, loop: SimulationLoop, file: Path) -> None:
+    def __init__(self, loop: SimulationLoop, file: Path, worker: WorkerSettings) -> None:
         self.loop = loop
         self.clock = VirtualClock(loop, START)
         self._file = file
+        self._worker = worker
         self._signal = LocalSignal()
         self._opened: list[App] = []
 
@@ -55,7 +63,7 @@ class World:
         app = App(
             InlineSqliteDatabase(self._file, self.clock),
             syncs=syncs,
-            worker=worker or WorkerSettings(),
+            worker=worker or self._worker,
             signal=self._signal,
             clock=self.clock,
             rng=Random(len(self._opened)),
@@ -80,15 +88,26 @@ class World:
             await app.close()
 
 
-def in_world(
-    folder: Path, main: Callable[[World], Coroutine[Any, Any, T]], *, seed: int | None = None
-) -> T:
-    """Run `main` in a world of its own."""
+Main = Callable[[World], Coroutine[Any, Any, T]]
+
+
+def in_world(folder: Path, main: Main[T], *, seed: int | None = None) -> T:
+    """Run `main` in a world of its own, with long leases unless it names others."""
+    with patch.object(liveness, "LOOK_EVERY_S", LOOK_EVERY_S):
+        return _in_world(folder, main, PATIENT, seed)
+
+
+def where_workers_die(folder: Path, main: Main[T]) -> T:
+    """The same with leases and looks for dead workers as they really are."""
+    return _in_world(folder, main, WorkerSettings(), None)
+
+
+def _in_world(folder: Path, main: Main[T], worker: WorkerSettings, seed: int | None) -> T:
     file = folder / f"world-{seed}.db"
     shutil.copyfile(_template(), file)
 
     async def opened(loop: SimulationLoop) -> T:
-        world = World(loop, file)
+        world = World(loop, file, worker)
         try:
             return await main(world)
         finally:

@@ -28,7 +28,7 @@ from headgate import (
 from headgate.base.encoding import Json
 from headgate.model.change import JobChange
 from headgate.ports.store import ChunkWork
-from tests.worlds import ScriptedSource, World, in_world, kinds
+from tests.worlds import ScriptedSource, World, in_world, kinds, where_workers_die
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 5)
 HASTY = RetryPolicy(errors_max=1, pauses_max=0)
@@ -273,7 +273,7 @@ def test_a_worker_that_dies_takes_no_mark_with_it(tmp_path: Path) -> None:
         assert (job.summary.crashes, job.summary.records) == (1, 6)
         assert await mark(second) == 6
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_success_that_lost_its_answer_has_stored_its_mark(

@@ -21,7 +21,7 @@ from headgate.base.clock import SystemClock
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.registry import Registry
 from tests.unit.values import make_job
-from tests.worlds import Read, ScriptedSource, World, in_world
+from tests.worlds import Read, ScriptedSource, World, in_world, where_workers_die
 
 
 class Diary:
@@ -124,7 +124,7 @@ def test_a_job_that_crashes_every_worker_is_ended_by_the_sweeper(tmp_path: Path)
         assert diary.started == [job_id]
         assert diary.ended == [job]
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_sync_that_fails_to_listen_does_not_fail_its_job(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from headgate import Chunk, Context, JobState, Malformed, RetryPolicy, Sync
 from headgate.loops.liveness import LOOK_EVERY_S
 from headgate.ports.signal import CONTROL
 from headgate.ports.store import PrunedJobs
-from tests.worlds import ScriptedSource, World, in_world, lanes
+from tests.worlds import ScriptedSource, World, lanes, where_workers_die
 
 
 class Locks:
@@ -68,7 +68,7 @@ def test_the_job_of_a_worker_that_died_goes_on_within_seconds(tmp_path: Path) ->
         assert ended_s - died_s < LOOK_EVERY_S + 10 + 1
         assert crashes == 1
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_worker_without_a_lock_is_not_judged(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_worker_without_a_lock_is_not_judged(tmp_path: Path) -> None:
         assert crashes == 1
         assert set(map(tuple, locks.looks)) == {()}
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_an_idle_worker_does_not_look_until_there_may_be_work(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_an_idle_worker_does_not_look_until_there_may_be_work(tmp_path: Path) ->
         assert len(locks.looks) == looked + 3
         await supervisor.stop()
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_worker_looks_at_once_when_an_outage_is_over(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_worker_looks_at_once_when_an_outage_is_over(tmp_path: Path) -> None:
         await world.clock.sleep(0.1)
         assert len(locks.looks) == looked + 1
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 @pytest.mark.parametrize("lease_s", [60, 20])
@@ -160,7 +160,7 @@ def test_a_worker_looks_as_long_as_a_sweep_finds_claims(tmp_path: Path, lease_s:
         await world.clock.sleep(10 * LOOK_EVERY_S)
         assert len(locks.looks) - looked == 20
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_worker_does_not_look_for_a_job_that_is_paused_for_hours(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_a_worker_does_not_look_for_a_job_that_is_paused_for_hours(tmp_path: Pat
         assert (await app.jobs.get(job.id)).state is JobState.PAUSED
         assert len(locks.looks) == looked
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_worker_that_deletes_old_jobs_looks_as_long_as_it_finds_claims(
@@ -215,7 +215,7 @@ def test_a_worker_that_deletes_old_jobs_looks_as_long_as_it_finds_claims(
         await world.clock.sleep(10 * LOOK_EVERY_S)
         assert len(locks.looks) - looked == 20
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_worker_looks_when_a_job_comes_due_for_others(tmp_path: Path) -> None:
@@ -252,4 +252,4 @@ def test_a_worker_looks_when_a_job_comes_due_for_others(tmp_path: Path) -> None:
         assert job.summary.crashes == 1
         assert world.clock.monotonic() - died_s < LOOK_EVERY_S + 10 + 1
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)

@@ -48,7 +48,7 @@ from tests.notifying import (
     troubles,
 )
 from tests.outboxes import ScriptedSender
-from tests.worlds import START, ScriptedSource, World, in_world
+from tests.worlds import START, ScriptedSource, World, in_world, lanes, where_workers_die
 
 DAY = date(2025, 12, 24)
 
@@ -112,7 +112,7 @@ def in_place(
             )
             for name in ("notes", "live")
         ]
-        app = await world.app(*syncs, notifications=settings)
+        app = await world.app(*syncs, notifications=settings, worker=lanes(lease_s=300.0))
         if app._runtime.drainer is not None:
             app._runtime.drainer.sender = ScriptedSender(world.clock)
         await app.supervisor().start()
@@ -501,7 +501,7 @@ def test_a_crash_after_the_end_of_a_job_loses_no_notification(tmp_path: Path) ->
         [delivery] = await second.outbox.list(limit=10)
         assert delivery.state is DeliveryState.SENT
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 # ---- the topic of notifications ----------------------------------------------------------------

@@ -38,7 +38,7 @@ from headgate.store.sql.tables import messages
 from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
 from tests.outboxes import LOCAL, TOPIC, PostOffice, ScriptedSender, in_post_office, target
 from tests.unit.connectors.fakes import ScriptedTransport
-from tests.worlds import START, ScriptedSource, World, in_world
+from tests.worlds import START, ScriptedSource, World, in_world, where_workers_die
 
 INTERVAL_S = 60.0
 SETTINGS = OutboxSettings(interval_s=INTERVAL_S, batch_limit=3)
@@ -815,7 +815,7 @@ def test_what_takes_longer_than_the_grace_period_is_left_to_its_lease(tmp_path: 
         [delivery] = await other.outbox.list(limit=9)
         assert (delivery.state, delivery.crashes) == (DeliveryState.SENT, 1)
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_the_sweeper_deletes_messages_that_were_sent_long_ago(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def width(finish: Finish) -> timedelta:
     return finish.latest - finish.earliest
 
 
-@pytest.mark.parametrize("days", [10, 60, 300])
+@pytest.mark.parametrize("days", [10, 60, pytest.param(300, marks=pytest.mark.thorough)])
 def test_an_import_ends_in_the_range_that_was_told(tmp_path: Path, days: int) -> None:
     async def main(world: World) -> None:
         app = await world.app(sync(reading(4)))

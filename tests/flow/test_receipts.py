@@ -27,7 +27,7 @@ from headgate import (
     WriteResult,
 )
 from headgate.flow.receipts import CLAIMED_WAIT
-from tests.worlds import START, ScriptedSource, World, in_world, kinds
+from tests.worlds import START, ScriptedSource, World, in_world, kinds, where_workers_die
 
 DAY = date(2025, 12, 30)
 KEYS = ("a", "b")
@@ -256,7 +256,7 @@ def test_a_crashed_sender_keeps_its_records_until_it_is_rescued(tmp_path: Path) 
         assert live.finished_at >= START + timedelta(seconds=60)
         assert live.summary.delivered + slow.summary.delivered == 2
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_what_was_refused_is_told_to_the_source_and_may_be_sent_again(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from headgate.loops import sweeper
 from headgate.model.change import JobChange
 from headgate.model.states import JOB, JobEdge
 from headgate.ports.store import ChunkWork
-from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
+from tests.worlds import ScriptedSource, World, kinds, lanes, where_workers_die
 
 DAY = date(2025, 12, 24)
 
@@ -84,7 +84,7 @@ def test_a_crashed_workers_job_is_rescued_and_its_chunk_repeated(tmp_path: Path)
         story = kinds(await second.jobs.events(job.id))
         assert story == ["submitted", "chunk", "rescued", "chunk", "succeeded"]
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 @pytest.mark.fault(4)
@@ -112,7 +112,7 @@ def test_a_zombie_is_refused_everything_after_its_job_was_rescued(tmp_path: Path
         assert await second.jobs.events(job.id) == story
         assert finished.summary.chunks == 3
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 @pytest.mark.fault(4)
@@ -144,7 +144,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing_to_a_destination(tmp_path: 
         # Then it finds out before it writes, and the destination is not asked twice
         assert ledger.sent == [f"{job.id}:0"]
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 @pytest.mark.fault(4)
@@ -178,7 +178,7 @@ def test_a_worker_that_gets_its_own_job_again_ends_what_it_did_before(
         await world.clock.sleep(300)
         assert ledger.sent == [f"{job.id}:0"]
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_worker_that_kept_its_lease_while_it_was_blocked_writes(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_worker_that_kept_its_lease_while_it_was_blocked_writes(tmp_path: Path
         assert (await world.until(app, job.id)).state is JobState.SUCCESS
         assert ledger.sent == [f"{job.id}:0"]
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_worker_that_lost_its_job_stops_reading_at_its_next_heartbeat(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_worker_that_lost_its_job_stops_reading_at_its_next_heartbeat(tmp_path
         assert len(ended_s) == 2
         assert ended_s[-1] - woke_s <= 60 / 3 + 1
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_chunk_that_takes_down_every_worker_ends_its_job(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_chunk_that_takes_down_every_worker_ends_its_job(tmp_path: Path) -> No
         assert view.operator is not None and view.operator.error is not None
         assert "lost 5 times" in view.operator.error.message
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_slow_chunk_keeps_its_lease_by_heartbeats(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_slow_chunk_keeps_its_lease_by_heartbeats(tmp_path: Path) -> None:
         assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 0)
         assert len(source.calls) == 1
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_what_one_process_leaves_behind_another_sweeps_up(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_what_one_process_leaves_behind_another_sweeps_up(tmp_path: Path) -> Non
         job = await world.until(second, job.id, limit_s=300)
         assert job.state is JobState.SUCCESS
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 class LossyStore:
@@ -343,7 +343,7 @@ def test_a_write_that_took_effect_but_lost_its_answer_counts_once(
         assert len(source.calls) == 6
         assert (job.steps, job.summary.chunks, job.summary.crashes) == (6, 6, 0)
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_an_outage_of_the_store_is_waited_out(
@@ -369,7 +369,7 @@ def test_an_outage_of_the_store_is_waited_out(
         assert job.state is JobState.SUCCESS
         assert len(source.calls) == 3
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
@@ -395,7 +395,7 @@ def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
         assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
         assert "retry" in kinds(await app.jobs.events(job.id))
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 @pytest.mark.parametrize("keep_jobs", [timedelta(days=7), None])
@@ -426,7 +426,7 @@ def test_old_jobs_are_pruned_in_the_background(
         kept = ids if keep_jobs is None else ids[:1]
         assert [job.id for job in await app.jobs.list()] == kept
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_old_events_are_pruned_in_the_background(tmp_path: Path) -> None:
@@ -448,4 +448,4 @@ def test_old_events_are_pruned_in_the_background(tmp_path: Path) -> None:
         assert await app.jobs.events(job.id) == []
         assert (await app.jobs.get(job.id)).state is JobState.SUCCESS
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)

@@ -21,7 +21,7 @@ from tests import stores
 from tests.connecting import Site, submit
 from tests.flow.test_items import context
 from tests.unit.values import make_job
-from tests.worlds import World, in_world
+from tests.worlds import World, where_workers_die
 
 COLLECTION = "strava.streams"
 
@@ -105,7 +105,7 @@ def in_place(folder: Path, main: Callable[[Place], Awaitable[None]]) -> None:
         app = await site.app()
         await main(Place(world, app, await site.connect(app)))
 
-    in_world(folder, opened)
+    where_workers_die(folder, opened)
 
 
 def test_items_and_documents_go_with_their_connection_and_nothing_else_does(

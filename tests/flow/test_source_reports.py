@@ -21,7 +21,7 @@ from headgate import (
 from headgate.base.failure import read_failure
 from headgate.model.change import JobChange
 from headgate.ports.store import ChunkWork
-from tests.worlds import ScriptedSource, World, in_world, kinds
+from tests.worlds import ScriptedSource, World, in_world, kinds, where_workers_die
 
 
 async def submit(app: App, sync: str = "notes") -> Job:
@@ -154,7 +154,7 @@ def test_a_page_that_is_read_again_after_a_crash_counts_once(tmp_path: Path) -> 
         assert job.summary.crashes == 1
         await counted_once(second, job)
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_page_that_failed_on_its_way_counts_once(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from headgate import App, Chunk, Context, JobState, RetryPolicy, Sync, Transient
 from headgate.flow import recover, rescue
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import ScriptedSource, World, where_workers_die
 
 CROWD = [f"sync-{number}" for number in range(5)]
 #: Two batches of two in the first sweep; then one is left for the second.
@@ -66,7 +66,7 @@ def test_all_jobs_of_a_lost_worker_are_rescued(
         assert list(sizes.values()) == SWEEPS
         assert [(job.state, job.summary.crashes) for job in jobs] == [(JobState.SUCCESS, 1)] * 5
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_all_jobs_that_have_cooled_down_go_on(
@@ -105,7 +105,7 @@ def test_all_jobs_that_have_cooled_down_go_on(
         assert list(sizes.values()) == SWEEPS
         assert [job.state for job in jobs] == [JobState.SUCCESS] * 5
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_sweeper_that_another_was_before_wakes_nobody(
@@ -142,4 +142,4 @@ def test_a_sweeper_that_another_was_before_wakes_nobody(
         assert [await recover.rescue_jobs(app._runtime) for _ in range(2)] == [1, 0]
         assert announced == ["lane.hot", "lane.cold"]
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)

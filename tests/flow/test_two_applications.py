@@ -8,7 +8,7 @@ import pytest
 
 from headgate import App, Chunk, Context, JobState, Lane, RetryPolicy, Sync, Transient
 from headgate.model import change
-from tests.worlds import START, ScriptedSource, World, in_world, kinds, lanes
+from tests.worlds import START, ScriptedSource, World, kinds, lanes, where_workers_die
 
 
 def sync(name: str, *, takes_s: float = 1.0) -> Sync:
@@ -38,7 +38,7 @@ def test_each_runs_its_own_jobs_at_once(tmp_path: Path) -> None:
         assert [(job.state, job.token) for job in done] == [(JobState.SUCCESS, 1)] * 2
         assert [job.worker for job in done] == [notes.name, steps.name]
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_job_says_that_no_running_worker_can_run_it(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_job_says_that_no_running_worker_can_run_it(tmp_path: Path) -> None:
         await notes.supervisor().start()
         assert (await world.until(notes, job.id)).state is JobState.SUCCESS
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_worker_that_was_killed_counts_as_gone_after_a_while(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_worker_that_was_killed_counts_as_gone_after_a_while(tmp_path: Path) -
 
         assert await app._store.live_workers() == []
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_backlog_of_one_does_not_change_the_order_of_the_other(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_backlog_of_one_does_not_change_the_order_of_the_other(tmp_path: Path)
         ended = [(await app.jobs.get(job)).finished_at for job in heavy]
         assert all(at is not None and (at - START).total_seconds() < 100 for at in ended)
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def broken(name: str, provider: str, *, works: Callable[[], bool]) -> Sync:
@@ -154,7 +154,7 @@ def test_a_provider_is_tried_by_whoever_lives(tmp_path: Path, dies: str) -> None
             # What only they can run was never chosen to try it.
             assert "thawed" not in kinds(await left.jobs.events(first))
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_another_applications_job_is_rescued_and_never_given_up(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_another_applications_job_is_rescued_and_never_given_up(tmp_path: Path) 
             # Then it is put back each time, for its own workers to judge
             assert (job.state, job.crashes) == (JobState.PENDING, crashes)
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 def test_a_job_whose_only_worker_died_says_that_nobody_works(tmp_path: Path) -> None:
@@ -190,4 +190,4 @@ def test_a_job_whose_only_worker_died_says_that_nobody_works(tmp_path: Path) -> 
             "It goes on as soon as one is."
         )
 
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
