@@ -2,15 +2,11 @@
 
 import json
 import re
-import shutil
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from headgate.cli.main import cli
+from tests.cli.conftest import Run
 
 APP = """
 import headgate
@@ -36,20 +32,7 @@ app = headgate.App(
 )
 """
 
-Run = Callable[..., Result]
 RANGE = ("--from", "2025-01-01", "--to", "2025-01-10")
-
-
-@pytest.fixture
-def headgate(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command line in a folder with an application of its own."""
-    module = f"cli_app_{abs(hash(tmp_path))}"
-    (tmp_path / f"{module}.py").write_text(APP, encoding="utf-8")
-    shutil.copyfile(store_file, tmp_path / "jobs.db")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HEADGATE_APP", f"{module}:app")
-    runner = CliRunner()
-    return lambda *arguments, **more: runner.invoke(cli, list(arguments), **more)
 
 
 def start(headgate: Run, *more: str, user: str = "ada") -> dict[str, Any]:
@@ -93,7 +76,7 @@ def test_several_are_steered_at_once_from_the_line_or_from_stdin(headgate: Run) 
 
     paused = headgate("backfill", "pause", *ids)
     assert paused.stdout.count("Paused until it is resumed.") == 2
-    resumed = headgate("backfill", "resume", "-", "--json", input="\n".join(ids))
+    resumed = headgate("backfill", "resume", "-", "--json", stdin="\n".join(ids))
     assert [json.loads(line)["state"] for line in resumed.stdout.splitlines()] == ["pending"] * 2
     headgate("backfill", "cancel", ids[0])
     listed = json.loads(headgate("backfill", "list", "--state", "cancelled", "--json").stdout)
@@ -101,7 +84,7 @@ def test_several_are_steered_at_once_from_the_line_or_from_stdin(headgate: Run) 
     refused = headgate("backfill", "retry", ids[0])
     assert refused.exit_code == 1
     assert "is cancelled and cannot be retried" in refused.stderr
-    assert headgate("backfill", "retry", "-", input="").exit_code == 2
+    assert headgate("backfill", "retry", "-", stdin="").exit_code == 2
 
 
 def test_another_user_s_is_not_there(headgate: Run) -> None:

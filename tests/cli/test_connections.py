@@ -3,27 +3,19 @@
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import httpx2
 import pytest
-from typer.testing import CliRunner, Result
 
 from headgate import App
-from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
-from headgate.cli.main import cli
 from headgate.connectors.keys import KeyRing
 from headgate.flow.sealing import unseal
-from headgate.model.api_key import Role
 from headgate.toolkit.links import Links
-from headgate.web.server import build
+from tests.cli.conftest import Ask, Run, Use
 from tests.connecting import key_entries
 
 APP = """
@@ -51,28 +43,14 @@ app = headgate.App(
 )
 """
 
-Run = Callable[..., Result]
 KEYS = ",".join(key_entries("k1"))
 
 
-@pytest.fixture
-def headgate(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command line in a folder with an application of its own."""
-    module = f"cli_app_{abs(hash(tmp_path))}"
-    (tmp_path / f"{module}.py").write_text(APP, encoding="utf-8")
-    shutil.copyfile(store_file, tmp_path / "jobs.db")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HEADGATE_APP", f"{module}:app")
+@pytest.fixture(autouse=True)
+def set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys, and where the server is."""
     monkeypatch.setenv("HEADGATE_KEYS", KEYS)
     monkeypatch.setenv("HEADGATE_PUBLIC_URL", "https://sync.example/")
-    runner = CliRunner()
-
-    def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
-        # Each call is a process of its own, as far as the application can tell.
-        sys.modules.pop(module, None)
-        return runner.invoke(cli, list(arguments), input=stdin)
-
-    return run
 
 
 def links() -> Links:
@@ -188,7 +166,9 @@ ADD = ("connection", "add", "graph", "--user", "ada")
 TOKEN = "c4nary-h4nded-0ver"
 
 
-def test_a_token_is_read_from_stdin_and_told_nowhere(headgate: Run, tmp_path: Path) -> None:
+def test_a_token_is_read_from_stdin_and_told_nowhere(
+    headgate: Run, in_app: Use, tmp_path: Path
+) -> None:
     result = headgate(*ADD, "--account", "my-graph", "--json", stdin=f"  {TOKEN}\n")
 
     assert result.exit_code == 0, result.output
@@ -206,7 +186,7 @@ def test_a_token_is_read_from_stdin_and_told_nowhere(headgate: Run, tmp_path: Pa
         linked = await credentials.store.get_sealed(told["id"], user_id="ada")
         return unseal(credentials.vault, linked).access.reveal()
 
-    assert in_app(tmp_path, kept) == TOKEN
+    assert in_app(kept) == TOKEN
 
 
 def test_a_new_token_goes_to_the_connection_that_is_named(headgate: Run) -> None:
@@ -234,7 +214,7 @@ def test_a_new_token_goes_to_the_connection_that_is_named(headgate: Run) -> None
     ],
 )
 def test_what_cannot_be_connected_by_a_token_says_what_to_do(
-    headgate: Run, given: tuple[str, ...], stdin: Any, said: str
+    headgate: Run, given: tuple[str, ...], stdin: str | bytes, said: str
 ) -> None:
     result = headgate("connection", "add", *given, "--user", "ada", stdin=stdin)
 
@@ -283,56 +263,26 @@ def test_in_a_terminal_the_token_is_asked_for_unseen(headgate: Run, tmp_path: Pa
 # ---- as the API tells it -----------------------------------------------------------------------
 
 
-def in_app(folder: Path, use: Callable[[App], Any]) -> Any:
-    """What `use` makes of the application that the command line has."""
-    # The last command logged to a stream that is closed by now.
-    log.configure(SystemClock(), json=True, level="critical")
-    [file] = folder.glob("cli_app_*.py")
-    names: dict[str, Any] = {}
-    exec(compile(file.read_text(encoding="utf-8"), file, "exec"), names)  # noqa: S102
-
-    async def opened() -> Any:
-        async with names["app"] as app:
-            return await use(app)
-
-    return event_loop.run(opened())
-
-
-def asked(folder: Path, method: str, path: str) -> Any:
-    """What the API answers to that."""
-
-    async def ask(app: App) -> Any:
-        _, key = await app.api_keys.make("for a test", role=Role.USER, user_id="ada")
-        transport = httpx2.ASGITransport(app=build(app, keys=KeyRing.for_demo()))
-        headers = {"Authorization": f"Bearer {key.reveal()}"}
-        async with httpx2.AsyncClient(
-            transport=transport, base_url="http://headgate.test", headers=headers
-        ) as client:
-            return (await client.request(method, path)).json()
-
-    return in_app(folder, ask)
-
-
-def test_the_command_line_tells_connections_as_the_api_does(headgate: Run, tmp_path: Path) -> None:
+def test_the_command_line_tells_connections_as_the_api_does(headgate: Run, asked: Ask) -> None:
     added = json.loads(headgate(*ADD, "--account", "one", "--json", stdin=TOKEN).stdout)
     headgate(*ADD, "--account", "two", stdin=TOKEN)
     path = f"/v1/connections/{added['id']}"
-    assert added == asked(tmp_path, "GET", path)
+    assert added == asked("GET", path, user_id="ada")
 
     command = ("connection", "list", "--user", "ada")
     whole = json.loads(headgate(*command, "--json").stdout)
-    assert whole == asked(tmp_path, "GET", "/v1/connections")
+    assert whole == asked("GET", "/v1/connections", user_id="ada")
     first = json.loads(headgate(*command, "--limit", "1", "--json").stdout)
-    assert first == asked(tmp_path, "GET", "/v1/connections?limit=1")
+    assert first == asked("GET", "/v1/connections?limit=1", user_id="ada")
     rest = json.loads(headgate(*command, "--after", first["next_cursor"], "--json").stdout)
     assert first["data"] + rest["data"] == whole["data"]
     people = headgate(*command, "--limit", "1")
     assert f"there are more: --after {first['next_cursor']}" in people.stderr
 
     paused = json.loads(headgate("connection", "pause", added["id"], "--json").stdout)
-    assert paused == asked(tmp_path, "GET", path)
+    assert paused == asked("GET", path, user_id="ada")
     resumed = json.loads(headgate("connection", "resume", added["id"], "--json").stdout)
-    assert resumed == asked(tmp_path, "GET", path)
+    assert resumed == asked("GET", path, user_id="ada")
     assert (paused["state"], resumed["state"]) == ("paused", "active")
 
 

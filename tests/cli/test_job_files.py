@@ -13,9 +13,9 @@ from headgate.base.errors import StoreUnavailable
 from headgate.cli import job_files
 from headgate.flow.jobs import Jobs
 from headgate.flow.submit_many import BATCH
+from tests import processes
+from tests.cli.conftest import Run
 from tests.terminal import terminal
-from tests.cli.test_jobs import Run
-from tests.cli.test_jobs import headgate as headgate
 
 
 def line(user_id: str, /, **more: Any) -> str:
@@ -28,7 +28,7 @@ def jobs(headgate: Run) -> list[dict[str, Any]]:
 
 
 def submit(headgate: Run, *lines: str, options: tuple[str, ...] = ("--json",)) -> Any:
-    return headgate("job", "submit", "--file", "-", *options, input="\n".join(lines))
+    return headgate("job", "submit", "--file", "-", *options, stdin="\n".join(lines))
 
 
 def outcomes(text: str) -> list[dict[str, Any]]:
@@ -211,21 +211,14 @@ def test_it_has_failed_if_its_results_are_read_no_longer(headgate: Run, tmp_path
     file = tmp_path / "many.jsonl"
     count = 3 * BATCH
     file.write_text("\n".join(line(f"user {n}") for n in range(count)), encoding="utf-8")
-    with subprocess.Popen(
-        [sys.executable, "-m", "headgate", "job", "submit", "--file", str(file), "--json"],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None and process.stderr is not None
+    command = ("job", "submit", "--file", str(file), "--json")
+    with processes.started("headgate", *command, folder=tmp_path) as process:
         process.stdout.readline()
         # A batch of results is more than a pipe holds.
         process.stdout.close()
         said = process.stderr.read()
+        assert process.wait() == 1
 
-    assert process.returncode == 1
     assert f"of {count:,} requests were carried out" in said
     assert 0 < len(jobs(headgate)) < count
 
@@ -244,6 +237,7 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_line(headgate: Run, tmp_path: Path)
         assert screen.end() == 130
 
 
+@pytest.mark.thorough
 def test_the_memory_does_not_grow_with_the_file(headgate: Run, tmp_path: Path) -> None:
     """The lines of a file eight times as long take no more memory, within what varies anyway."""
     del headgate

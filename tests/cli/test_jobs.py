@@ -3,42 +3,16 @@
 import json
 import os
 import re
-import shutil
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from headgate.cli.main import cli
-
-APP = """
-import headgate
-
-class Source:
-    name = "fake"
-    async def read(self, ctx):
-        return headgate.Chunk()
-
-app = headgate.App("sqlite:///jobs.db", syncs=[headgate.Sync(name="sync", source=Source())])
-"""
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def headgate(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command line in a folder with an application of its own."""
-    module = f"cli_app_{abs(hash(tmp_path))}"
-    (tmp_path / f"{module}.py").write_text(APP, encoding="utf-8")
-    shutil.copyfile(store_file, tmp_path / "jobs.db")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HEADGATE_APP", f"{module}:app")
-    runner = CliRunner()
-    return lambda *arguments, **more: runner.invoke(cli, list(arguments), **more)
+from tests.cli.conftest import ONE_SYNC, Run
 
 
 def submit(headgate: Run, *more: str) -> dict[str, Any]:
@@ -198,13 +172,13 @@ def test_several_jobs_are_named_at_once_or_piped_in(headgate: Run) -> None:
     assert paused.exit_code == 1
     assert [each.get("state") for each in told] == ["paused", "paused", None]
     assert "job_nothing" in told[2]["error"]["message"]
-    resumed = headgate("job", "resume", "-", input=headgate("job", "list").stdout)
+    resumed = headgate("job", "resume", "-", stdin=headgate("job", "list").stdout)
     assert resumed.exit_code == 0 and resumed.stdout.count("pending") == 2
 
 
 def test_a_sync_with_one_mode_needs_none_named(headgate: Run, tmp_path: Path) -> None:
     module = os.environ["HEADGATE_APP"].partition(":")[0]
-    text = APP.replace("source=Source()", "source=Source(), modes=[headgate.Mode.SINCE]")
+    text = ONE_SYNC.replace("source=Source()", "source=Source(), modes=[headgate.Mode.SINCE]")
     (tmp_path / f"{module}_2.py").write_text(text, encoding="utf-8")
     ended = headgate(
         *("job", "submit", "sync", "--user", "ada", "--connection", "c", "--since", "24h"),

@@ -1,22 +1,15 @@
 """`headgate outbox …` without a network: what is listed, shown, retried, replayed and refused."""
 
-import importlib
+import functools
 import json
-import shutil
-import sys
-from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from headgate import App
-from headgate.base import event_loop, log
-from headgate.base.clock import SystemClock
-from headgate.cli.main import cli
 from headgate.model.delivery import reject
 from headgate.toolkit.commands.loading import CONFIG, DECLINED, FAILED, USAGE
+from tests.cli.conftest import Run, Use
 
 APP = """
 import headgate
@@ -27,60 +20,18 @@ def target(name, **more):
     return headgate.Target(name=name, url=f"https://{name}.example", key=Secret("hunter2"), **more)
 
 app = headgate.App(
-    "sqlite:///outbox.db",
+    "sqlite:///jobs.db",
     topics=[headgate.Topic(name="orders", path="/orders", targets=("local",))],
     targets=[target("local"), target("staging"), target("production", protected=True)],
     worker=headgate.WorkerSettings(outbox=headgate.OutboxSettings(keep_sent=timedelta(days=7))),
 )
 """
 
-Run = Callable[..., Result]
-Use = Callable[[Callable[[App], Awaitable[Any]]], Any]
-
 
 @pytest.fixture
-def module(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A folder with an application in it; the module's name."""
-    name = f"orders_app_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(APP, encoding="utf-8")
-    shutil.copyfile(store_file, tmp_path / "outbox.db")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delenv("HEADGATE_TARGETS", raising=False)
-    monkeypatch.setenv("HEADGATE_APP", f"{name}:app")
-    yield name
-    sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def outbox(module: str) -> Run:
-    """Runs `headgate outbox …`; each call is a process of its own, as far as the app can tell."""
-    runner = CliRunner()
-
-    def run(*arguments: str, stdin: str = "") -> Result:
-        sys.modules.pop(module, None)
-        return runner.invoke(cli, ["outbox", *arguments], input=stdin)
-
-    return run
-
-
-@pytest.fixture
-def in_app(module: str) -> Use:
-    """What a test does with the application, opened."""
-
-    def use(do: Callable[[App], Awaitable[Any]]) -> Any:
-        # The last command logged to a stream that is closed by now.
-        log.configure(SystemClock(), json=True, level="critical")
-        sys.modules.pop(module, None)
-        app: App = importlib.import_module(module).app
-
-        async def opened() -> Any:
-            async with app:
-                return await do(app)
-
-        return event_loop.run(opened())
-
-    return use
+def outbox(headgate: Run) -> Run:
+    """Runs `headgate outbox …`."""
+    return functools.partial(headgate, "outbox")
 
 
 async def a_few(app: App) -> list[str]:
@@ -323,7 +274,7 @@ def test_a_target_of_the_settings_is_known_and_a_wrong_one_is_refused_by_name(
 ) -> None:
     monkeypatch.delenv("HEADGATE_APP")
     monkeypatch.setenv("HEADGATE_SYSTEMS", "")
-    monkeypatch.setenv("HEADGATE_DATABASE", "sqlite:///outbox.db")
+    monkeypatch.setenv("HEADGATE_DATABASE", "sqlite:///jobs.db")
     right = {"url": "https://api.example.com", "key": "hunter2"}
     monkeypatch.setenv("HEADGATE_TARGETS", json.dumps({"local": right}))
     assert outbox("resume", "--env", "local").stdout == "local had not stopped\n"

@@ -1,21 +1,15 @@
 """`headgate schedule …`: what is listed, planned, run, paused and told of the past."""
 
-import importlib
+import functools
 import json
-import shutil
-import sys
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from headgate import App
-from headgate.base import event_loop, log
-from headgate.base.clock import SystemClock
-from headgate.cli.main import cli
 from headgate.toolkit.commands.loading import FAILED, USAGE
+from tests.cli.conftest import Run, Use
 
 APP = """
 import headgate
@@ -28,7 +22,7 @@ class Notes:
         return headgate.Chunk(records=[])
 
 app = headgate.App(
-    "sqlite:///schedules.db",
+    "sqlite:///jobs.db",
     syncs=[headgate.Sync(name="notes", source=Notes())],
     schedules=[
         headgate.Schedule(name="nightly", sync="notes", cron="0 2 * * *", tz="Europe/Berlin"),
@@ -37,52 +31,11 @@ app = headgate.App(
 )
 """
 
-Run = Callable[..., Result]
-Use = Callable[[Callable[[App], Awaitable[Any]]], Any]
-
 
 @pytest.fixture
-def module(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A folder with an application in it; the module's name."""
-    name = f"notes_app_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(APP, encoding="utf-8")
-    shutil.copyfile(store_file, tmp_path / "schedules.db")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setenv("HEADGATE_APP", f"{name}:app")
-    yield name
-    sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def schedule(module: str) -> Run:
-    """Runs `headgate schedule …`; each call is a process of its own, as far as the app can tell."""
-    runner = CliRunner()
-
-    def run(*arguments: str) -> Result:
-        sys.modules.pop(module, None)
-        return runner.invoke(cli, ["schedule", *arguments])
-
-    return run
-
-
-@pytest.fixture
-def in_app(module: str) -> Use:
-    """What a test does with the application, opened."""
-
-    def use(do: Callable[[App], Awaitable[Any]]) -> Any:
-        # The last command logged to a stream that is closed by now.
-        log.configure(SystemClock(), json=True, level="critical")
-        sys.modules.pop(module, None)
-        app: App = importlib.import_module(module).app
-
-        async def opened() -> Any:
-            async with app:
-                return await do(app)
-
-        return event_loop.run(opened())
-
-    return use
+def schedule(headgate: Run) -> Run:
+    """Runs `headgate schedule …`."""
+    return functools.partial(headgate, "schedule")
 
 
 @pytest.fixture

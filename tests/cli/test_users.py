@@ -1,30 +1,22 @@
 """`headgate user …`: shown, seen, changed field by field, paused and resumed."""
 
+import functools
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from headgate.cli.users import commands
 from headgate.toolkit.commands import output
-
-Run = Callable[..., Result]
+from tests.cli.conftest import Run
 
 
 @pytest.fixture
-def user(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command in a folder with an empty database."""
-    shutil.copyfile(store_file, tmp_path / "headgate.db")
-    monkeypatch.chdir(tmp_path)
-    for name in ("HEADGATE_APP", "HEADGATE_DATABASE"):
-        monkeypatch.delenv(name, raising=False)
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(commands, list(arguments))
+def user(without_app: Run) -> Run:
+    """Runs `headgate user …` on an empty database."""
+    return functools.partial(without_app, "user")
 
 
 def told(result: Result) -> Any:
@@ -101,26 +93,26 @@ def test_users_are_listed_in_pages(user: Run, monkeypatch: pytest.MonkeyPatch) -
     assert "last here" in user("list").output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["show", "adda"], 1, "there is no user 'adda'; see: headgate user list"),
-        (["pause", "adda"], 1, "there is no user 'adda'; see: headgate user list"),
-        (["resume", "adda"], 1, "there is no user 'adda'; see: headgate user list"),
-        (["preferences", "adda"], 1, "there is no user 'adda'"),
-        (["preferences", "ada", "--time", "25:00"], 2, "time: must be a time of day"),
-        (["preferences", "ada", "--zone", "Mars"], 2, "zone: must be the IANA name"),
-        (["preferences", "ada", "--email", "ada"], 2, "email: must be an e-mail address"),
-        (["preferences", "ada", "--frequency", "hourly"], 2, "hourly"),
-        (["seen", ""], 2, "user_id: must not be empty"),
-        (["list", "--limit", "0"], 2, "limit"),
-    ],
-)
-def test_what_is_wrong_is_refused(user: Run, arguments: list[str], code: int, said: str) -> None:
-    result = user(*arguments)
+#: What was typed, the code of the end, and what is said of it.
+WRONG: list[tuple[list[str], int, str]] = [
+    (["show", "adda"], 1, "there is no user 'adda'; see: headgate user list"),
+    (["pause", "adda"], 1, "there is no user 'adda'; see: headgate user list"),
+    (["resume", "adda"], 1, "there is no user 'adda'; see: headgate user list"),
+    (["preferences", "adda"], 1, "there is no user 'adda'"),
+    (["preferences", "ada", "--time", "25:00"], 2, "time: must be a time of day"),
+    (["preferences", "ada", "--zone", "Mars"], 2, "zone: must be the IANA name"),
+    (["preferences", "ada", "--email", "ada"], 2, "email: must be an e-mail address"),
+    (["preferences", "ada", "--frequency", "hourly"], 2, "hourly"),
+    (["seen", ""], 2, "USER: must not be empty"),
+    (["list", "--limit", "0"], 2, "limit"),
+]
 
-    assert result.exit_code == code
-    assert said in result.stderr
+
+def test_what_is_wrong_is_refused(user: Run) -> None:
+    for arguments, code, said in WRONG:
+        result = user(*arguments)
+
+        assert (result.exit_code, said in result.stderr) == (code, True), arguments
     assert user("list").stdout == ""
 
 
