@@ -10,10 +10,9 @@ import pytest
 
 from headgate.base import log
 from headgate.base.clock import ManualClock, SystemClock
-from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
-from tests import dynamo, emulators, run_servers, stores
+from tests import emulators, run_servers, stores
 from tests.durations import Durations
 from tests.processes import ROOT
 from tests.profiles import THOROUGH
@@ -165,18 +164,6 @@ async def database(make_database: stores.MakeDatabase) -> AsyncIterator[Database
     """An open, migrated, empty database."""
     async with stores.opened(make_database()) as database:
         yield database
-
-
-@pytest.fixture(params=["ministack", "moto"])
-async def dynamo_table(
-    request: pytest.FixtureRequest, clock: ManualClock
-) -> AsyncIterator[DynamoTable]:
-    """An open, empty table of DynamoDB, on each emulator in turn."""
-    table = await dynamo.new_table(request.getfixturevalue(f"{request.param}_address"), clock)
-    try:
-        yield table
-    finally:
-        await table.close()
 
 
 @pytest.fixture

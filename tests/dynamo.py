@@ -6,7 +6,7 @@ from datetime import date, datetime
 from functools import cache
 from typing import Any
 
-from aiobotocore.session import AioSession, get_session
+from aiobotocore.session import AioSession
 
 from headgate.base.clock import Clock
 from headgate.base.encoding import from_json
@@ -25,10 +25,23 @@ from tests.emulators import CREDENTIALS, PROCESS
 _numbers = itertools.count(1)
 
 
+class PlainSession(AioSession):
+    """Makes clients of servers that speak plain HTTP.
+
+    A client loads the certificates of all authorities before its first request, which takes longer
+    than most tests of an empty table.
+    """
+
+    def create_client(self, *args: Any, **options: Any) -> Any:
+        """A client that would trust anybody, if it had to."""
+        make: Any = super().create_client
+        return make(*args, verify=False, **options)
+
+
 @cache
 def session() -> AioSession:
     """What all clients of this process share, with credentials that the emulators accept."""
-    made = get_session()
+    made = PlainSession()
     made.set_credentials(CREDENTIALS["AWS_ACCESS_KEY_ID"], CREDENTIALS["AWS_SECRET_ACCESS_KEY"])
     made.set_config_variable("region", CREDENTIALS["AWS_DEFAULT_REGION"])
     return made

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from headgate.store.dynamodb.client import DynamoClient
+from tests.kept import kept_here
 
 Request = Mapping[str, Any]
 
@@ -63,6 +64,13 @@ class FaultyClient(DynamoClient):
         self._actions: dict[str, Callable[[], Awaitable[None]]] = {}
         #: The answers of indexes that are kept as they were, by request; None: none are.
         self._frozen: dict[str, Mapping[str, Any]] | None = None
+
+    async def open(self) -> None:
+        """Make the client, or take one that is kept."""
+        if (kept := kept_here()) is None:
+            await super().open()
+        else:
+            await kept.lend_client(self)
 
     async def call(self, client: Any, operation: str, request: Request) -> Mapping[str, Any]:
         """Send the request, unless a fault is chosen for it."""

@@ -33,11 +33,12 @@ from headgate.policy.headroom import Headroom, Shortage
 from headgate.ports.limiter import Limiter, LimiterMemory
 from headgate.store.dynamodb.limiter import DynamoLimiter
 from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.sql.database import Database
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.tables import budgets
-from tests import dynamo
+from tests import dynamo, stores
 
 T = TypeVar("T")
 
@@ -100,15 +101,16 @@ class Opened:
         self._open: list[SqliteDatabase | PostgresDatabase | DynamoTable | RedisLimiter] = []
 
     async def sqlite(self, path: Path, clock: Clock) -> SqlLimiter:
-        database = SqliteDatabase(path, clock)
+        database = SqliteDatabase(path, clock, synchronous="OFF")
         self._open.append(database)
         await database.open()
         return SqlLimiter(database)
 
     async def postgres(self, url: str, clock: Clock) -> SqlLimiter:
         database = PostgresDatabase(url, clock, server_time=False)
-        self._open.append(database)
-        await database.open()
+        if not stores.lend_pool(database):
+            self._open.append(database)
+            await database.open()
         return SqlLimiter(database)
 
     async def dynamodb(
@@ -150,11 +152,8 @@ def postgres_bench(opened: Opened, url: str, clock: Clock) -> Bench:
     """A migrated Postgres, whatever is in it; `empty` it first."""
 
     async def ledgers() -> dict[str, Ledger]:
-        database = PostgresDatabase(url, clock, server_time=False)
-        try:
-            return await _sql_ledgers(database)
-        finally:
-            await database.close()
+        limiter = await opened.postgres(url, clock)
+        return await _sql_ledgers(limiter._database)
 
     return Bench("postgres", lambda: opened.postgres(url, clock), ledgers)
 
@@ -239,7 +238,7 @@ async def sqlite_ledgers(path: Path, clock: Clock) -> dict[str, Ledger]:
         await database.close()
 
 
-async def _sql_ledgers(database: SqliteDatabase | PostgresDatabase) -> dict[str, Ledger]:
+async def _sql_ledgers(database: Database) -> dict[str, Ledger]:
     rows = await database.read(lambda tx: tx.execute(select(budgets.c.key, budgets.c.ledger)).all())
     return {row.key: row.ledger for row in rows}
 

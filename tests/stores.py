@@ -34,6 +34,7 @@ from headgate.store.sql.tables import jobs as job_table
 from headgate.store.sql.tables import metadata
 from tests import dynamo, run_servers
 from tests.emulators import PROCESS
+from tests.kept import kept_here
 
 T = TypeVar("T")
 
@@ -138,19 +139,39 @@ def make_database(
         return lambda: PostgresDatabase(url, clock, server_time=False)
     path = folder / "headgate.db"
     shutil.copyfile(request.getfixturevalue("store_file"), path)
-    return lambda: SqliteDatabase(path, clock)
+    # What a power cut would lose is of no interest, and to flush the disk takes its time.
+    return lambda: SqliteDatabase(path, clock, synchronous="OFF")
 
 
 @asynccontextmanager
 async def opened(database: Database) -> AsyncIterator[Database]:
     """The database, open and empty; closed at the end."""
-    await database.open()
-    try:
+    async with in_use(database):
         if isinstance(database, PostgresDatabase):
             await empty(database)
         yield database
+
+
+@asynccontextmanager
+async def in_use(database: Database) -> AsyncIterator[None]:
+    """The database open, on connections that are kept or on its own, which close at the end."""
+    if lend_pool(database):
+        yield
+        return
+    await database.open()
+    try:
+        yield
     finally:
         await database.close()
+
+
+def lend_pool(database: Database) -> bool:
+    """Let it use connections that are kept, if there are any; whether it does."""
+    kept = kept_here()
+    if kept is None or not isinstance(database, PostgresDatabase):
+        return False
+    kept.lend_pool(database)
+    return True
 
 
 #: In one round trip; to truncate as many tables, each with its indexes, takes fifty times as long.

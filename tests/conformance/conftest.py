@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_asyncio import is_async_test
 from sqlalchemy import delete
 
 from headgate.base.clock import ManualClock
@@ -15,18 +16,23 @@ from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import budgets
-from tests import limiters, stores
+from tests import kept, limiters, stores
+from tests.conformance.crowds import crowded_server, crowded_sqlite
 from tests.conformance.databases import (
     EMULATORS,
     KINDS,
     OpenDatabase,
     Stores,
     any_database,
+    shared_fixture,
     stores_of,
 )
 from tests.conformance.leased_types import DYNAMO_TYPES
+from tests.conformance.query_plans import Crowd
 
 #: Hundreds of rows that are submitted, claimed and rescued one by one.
 TOO_MUCH_FOR_EMULATORS = {"test_more_lost_rows_than_one_batch_are_all_rescued"}
@@ -53,6 +59,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     seen: set[str] = set()
     items[:] = [item for item in items if _is_wanted(item, seen)]
+    for item in items:
+        if is_async_test(item) and "conformance" in item.nodeid:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 def _is_wanted(item: pytest.Item, seen: set[str]) -> bool:
@@ -85,7 +94,35 @@ def open_any(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path)
     return any_database(request, request.param, clock, tmp_path)
 
 
-@pytest.fixture
+@shared_fixture(scope="session", autouse=True)
+async def kept_open() -> AsyncIterator[None]:
+    """Connections are kept from test to test, all of which share an event loop."""
+    async with kept.keep_open():
+        yield
+
+
+@shared_fixture()
+async def database(make_database: stores.MakeDatabase) -> AsyncIterator[Database]:
+    """An open, migrated, empty database."""
+    async with stores.opened(make_database()) as database:
+        yield database
+
+
+@pytest.fixture(params=EMULATORS)
+def new_table(request: pytest.FixtureRequest, clock: ManualClock) -> OpenDatabase:
+    """Opens a table of DynamoDB, empty, on each emulator in turn."""
+    return any_database(request, request.param, clock, Path())
+
+
+@shared_fixture()
+async def dynamo_table(new_table: OpenDatabase) -> AsyncIterator[DynamoTable]:
+    """An open, empty table of DynamoDB, on each emulator in turn."""
+    async with new_table() as table:
+        assert isinstance(table, DynamoTable)
+        yield table
+
+
+@shared_fixture()
 async def any_opened(open_any: OpenDatabase) -> AsyncIterator[Database | DynamoTable]:
     """A database of each kind in turn, open and empty."""
     async with open_any() as database:
@@ -112,7 +149,7 @@ def sql_store(database: Database) -> SqlStore:
     return SqlStore(database, stores.SYNCS)
 
 
-@pytest.fixture
+@shared_fixture()
 async def opened() -> AsyncIterator[limiters.Opened]:
     """Closes what the test opens."""
     made = limiters.Opened()
@@ -143,13 +180,43 @@ def bench(
             return limiters.memory_bench(clock)
 
 
-@pytest.fixture
+@shared_fixture()
 async def limiter(bench: limiters.Bench) -> Limiter:
     """A limiter that has counted nothing."""
     made = await bench.another()
     if isinstance(made, SqlLimiter):
         await made._database.write(lambda tx: tx.execute(delete(budgets)))
     return made
+
+
+@pytest.fixture(scope="module")
+def crowded_url(request: pytest.FixtureRequest, postgres_url: str) -> str:
+    """A server's database with the crowd of the file."""
+    crowd: Crowd[Any] = request.module.CROWD
+    return crowded_server(postgres_url, crowd.fill, *crowd.tables, *crowd.others)
+
+
+@pytest.fixture(scope="module")
+def crowded_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the crowd of the file."""
+    return crowded_sqlite(tmp_path_factory.mktemp("plans"), request.module.CROWD.fill)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def crowded_database(request: pytest.FixtureRequest) -> Database:
+    """Each of the two in turn, not yet open."""
+    clock: ManualClock = request.module.CROWD.clock
+    if request.param == "sqlite":
+        return SqliteDatabase(request.getfixturevalue("crowded_file"), clock)
+    url = request.getfixturevalue("crowded_url")
+    return PostgresDatabase(url, clock, server_time=False)
+
+
+@shared_fixture()
+async def crowded(request: pytest.FixtureRequest, crowded_database: Database) -> AsyncIterator[Any]:
+    """The store of the file's crowd, on each SQL database in turn."""
+    async with stores.in_use(crowded_database):
+        yield request.module.CROWD.store(crowded_database)
 
 
 @pytest.fixture

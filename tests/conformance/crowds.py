@@ -5,7 +5,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from sqlalchemy import Connection
 
 from headgate.base.clock import ManualClock
@@ -16,6 +15,8 @@ from tests import stores
 from tests.stores import START
 
 Fill = Callable[[Connection], None]
+
+_numbers = itertools.count(1)
 
 STREAMS = "strava.streams"
 #: Of every hundred items, three wait, one each is held, deferred, failed and stuck; the others have
@@ -63,9 +64,9 @@ def fill_items(tx: Connection, *, rows: int) -> None:
     fill_by(tx, _ITEMS, rows=rows)
 
 
-def crowded_server(server_url: str, name: str, fill: Fill, *tables: str) -> str:
+def crowded_server(server_url: str, fill: Fill, *tables: str) -> str:
     """The address of a server's database, filled and analysed."""
-    url = stores.copied_postgres(server_url, name)
+    url = stores.copied_postgres(server_url, f"crowded_{next(_numbers)}")
 
     async def prepare() -> str:
         await _fill(PostgresDatabase(url, ManualClock(START)), fill)
@@ -92,26 +93,3 @@ async def _fill(database: Database, fill: Fill) -> None:
         await database.write(fill)
     finally:
         await database.close()
-
-
-def half_hours() -> Callable[[], ManualClock]:
-    """Clocks, each half an hour later than the last: some of everything comes due meanwhile.
-
-    Each crowd has its own: what is due in one must not depend on who looked at another.
-    """
-    passed = itertools.count(1)
-
-    def later() -> ManualClock:
-        clock = ManualClock(START)
-        clock.advance(1800 * next(passed))
-        return clock
-
-    return later
-
-
-def crowded_database(request: pytest.FixtureRequest, clock: ManualClock) -> Database:
-    """The one that the fixture's parameter names, not yet open."""
-    if request.param == "sqlite":
-        return SqliteDatabase(request.getfixturevalue("crowded_file"), clock)
-    url: str = request.getfixturevalue("crowded_url")
-    return PostgresDatabase(url, clock, server_time=False)

@@ -1,11 +1,13 @@
 """Databases of every kind for the suite, open and empty."""
 
+import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
 import pytest
+import pytest_asyncio
 from sqlalchemy import Connection
 
 from headgate.backends.sql import SqlBackend
@@ -31,6 +33,9 @@ from tests import dynamo, stores
 EMULATORS = ("ministack", "moto")
 KINDS = ("sqlite", "postgres", *EMULATORS)
 
+
+#: For fixtures that are coroutines: the tests here share an event loop, and what is open in it.
+shared_fixture = functools.partial(pytest_asyncio.fixture, loop_scope="session")
 
 #: Opens a database, empty, and closes it at the end.
 OpenDatabase = Callable[[], AbstractAsyncContextManager[Database | DynamoTable]]

@@ -26,6 +26,7 @@ from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
 from tests import dynamo
+from tests.conformance.databases import shared_fixture
 from tests.dynamo_faults import Fault, FaultyClient, after, first
 from tests.stores import (
     LEASE,
@@ -49,13 +50,13 @@ def dynamo_store(dynamo_table: DynamoTable) -> DynamoStore:
     return DynamoStore(dynamo_table, SYNCS)
 
 
-@pytest.fixture
+@shared_fixture()
 async def client(dynamo_table: DynamoTable) -> AsyncIterator[FaultyClient]:
     """The client of the store, which can fail on purpose."""
     yield dynamo.client_of(dynamo_table)
 
 
-@pytest.fixture
+@shared_fixture()
 async def elsewhere(client: FaultyClient, clock: ManualClock) -> AsyncIterator[DynamoStore]:
     """The same store, in another process."""
     table = dynamo.table_on(client.address.endpoint or "", client.address.table, clock)

@@ -22,12 +22,13 @@ from headgate.store.sql.tables import (
     removed_connections,
 )
 from tests import personal_rows, stores
+from tests.conformance.databases import shared_fixture
 from tests.personal_rows import SECRET, store_rows
 
 ADA, BOB = "ada-7f3", "bob-9c1"
 
 
-@pytest.fixture
+@shared_fixture()
 async def rows(database: Database) -> SqlErasures:
     """Two users with rows in every table."""
 

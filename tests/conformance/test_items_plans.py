@@ -6,11 +6,8 @@ in the environment says how many items there are: 1000000 shows the plans at a m
 
 import os
 import re
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
-import pytest
 from sqlalchemy import Connection
 
 from headgate.model import item as change
@@ -20,52 +17,21 @@ from headgate.model.lease import Claim
 from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
 from headgate.store.sql import removals
-from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from tests.conformance.crowds import (
     STREAMS,
-    crowded_database,
-    crowded_server,
-    crowded_sqlite,
     fill_items,
-    half_hours,
 )
 from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans, plan
 from tests.stores import LEASE, START
 
-ITEM_ROWS = int(os.environ.get("ITEM_ROWS", "50000"))
+ITEM_ROWS = int(os.environ.get("ITEM_ROWS", "20000"))
 DOCUMENT = Document.of_json({"time": [0, 1]})
 
 
 def fill(tx: Connection) -> None:
     """Many items."""
     fill_items(tx, rows=ITEM_ROWS)
-
-
-due_clock = half_hours()
-
-
-@pytest.fixture(scope="module")
-def crowded_url(postgres_url: str) -> str:
-    return crowded_server(postgres_url, "headgate_item_plans", fill, "headgate_items")
-
-
-@pytest.fixture(scope="module")
-def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return crowded_sqlite(tmp_path_factory.mktemp("plans"), fill)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def crowded(request: pytest.FixtureRequest) -> Database:
-    return crowded_database(request, due_clock())
-
-
-@pytest.fixture
-async def items(crowded: Database) -> AsyncIterator[SqlItems]:
-    """Items on the crowded database."""
-    await crowded.open()
-    yield SqlItems(crowded)
-    await crowded.close()
 
 
 # ---- what the store asks -----------------------------------------------------------------------
@@ -197,35 +163,35 @@ _FULL_SCAN = re.compile(
 )
 
 
-CROWD = Crowd(tables=("headgate_items",), full_scan=_FULL_SCAN, asks=ASKS, store=SqlItems)
+CROWD = Crowd(
+    fill=fill, tables=("headgate_items",), full_scan=_FULL_SCAN, asks=ASKS, store=SqlItems
+)
 
 
-@pytest.mark.parametrize("name", ASKS)
-async def test_what_is_asked_often_stands_on_an_index(items: SqlItems, name: str) -> None:
-    await check_plans(CROWD, name, items)
+async def test_what_is_asked_often_stands_on_an_index(crowded: SqlItems) -> None:
+    await check_plans(CROWD, crowded)
 
 
-@pytest.mark.parametrize("name", ASKS)
-async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str, name: str) -> None:
-    await check_generic_plans(CROWD, name, crowded_url, due_clock())
+async def test_a_generic_plan_stands_on_the_same_indexes(crowded_url: str) -> None:
+    await check_generic_plans(CROWD, crowded_url)
 
 
 async def test_a_claim_is_served_in_the_order_of_its_index_and_sorts_nothing(
-    items: SqlItems,
+    crowded: SqlItems,
 ) -> None:
     with CROWD.caught() as sent:
-        await items.claim(STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
+        await crowded.claim(STREAMS, "connection_7", limit=10, lease=LEASE, worker="w")
 
-    [steps] = [await plan(items.database, each) for each in sent]
+    [steps] = [await plan(crowded.database, each) for each in sent]
 
     assert not re.search(r"Sort|TEMP B-TREE FOR ORDER BY", steps), steps
 
 
-async def test_the_census_walks_along_its_index_and_touches_no_row(items: SqlItems) -> None:
+async def test_the_census_walks_along_its_index_and_touches_no_row(crowded: SqlItems) -> None:
     with CROWD.caught() as sent:
-        await count_items(items)
+        await count_items(crowded)
 
     for each in sent:
-        steps = await plan(items.database, each)
+        steps = await plan(crowded.database, each)
         assert re.search("Index Only Scan|COVERING INDEX", steps), steps
         assert "ix_headgate_items_counted" in steps

@@ -18,7 +18,7 @@ from headgate.base.errors import NotFound, StoreError
 from headgate.flow.rescue import BATCH_MAX, rescue_expired
 from headgate.model.lease import Claim
 from headgate.store.sql.database import Database, Operation
-from tests.conformance.databases import OpenDatabase
+from tests.conformance.databases import OpenDatabase, shared_fixture
 from tests.conformance.leased_types import TYPES, LeasedRows, Make, Settlement
 from tests.stores import LEASE, START
 
@@ -30,7 +30,7 @@ def type_name(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture
+@shared_fixture()
 async def rows(type_name: str, open_any: OpenDatabase) -> AsyncIterator[LeasedRows]:
     """The rows of that type, on each kind of database in turn; there are none yet."""
     async with open_any() as database:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-import pytest
 from sqlalchemy import delete, select
 
 from headgate.base.clock import ManualClock
@@ -24,6 +23,7 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import deliveries, jobs, messages, troubles
 from tests import stores
+from tests.conformance.databases import shared_fixture
 from tests.notifying import BY_EMAIL, BY_WEBHOOK
 from tests.stores import SYNCS
 
@@ -50,7 +50,7 @@ def notifying(database: Database) -> SqlStore:
     return SqlStore(database, SYNCS, Distinct(BY_WEBHOOK, {}))
 
 
-@pytest.fixture
+@shared_fixture()
 async def several(
     database: Database, make_database: stores.MakeDatabase
 ) -> AsyncIterator[Sequence[SqlStore]]:

@@ -23,6 +23,7 @@ from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql.tables import messages
 from tests import stores
 from tests.conformance.callers import PLAIN, WAYS, Caller, sqlalchemy_engine, sqlite_file
+from tests.conformance.databases import shared_fixture
 
 ORDER = {"id": 1, "total": "9.90"}
 TARGETS = [
@@ -31,7 +32,7 @@ TARGETS = [
 ]
 
 
-@pytest.fixture
+@shared_fixture()
 async def app(address: str) -> AsyncIterator[App]:
     """An application with orders of its own, and messages about them."""
     topic = Topic(name="orders", path="/v1/orders", targets=("local", "staging"))

@@ -1,33 +1,24 @@
-"""Plans of schedules: with 20,000 connections and a month of ticks, look-ups are from indexes.
+"""Plans of schedules: with 4,000 connections and a month of ticks, look-ups are from indexes.
 
 The statements are those that the store sends, caught on their way and given to EXPLAIN.
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
-import pytest
 from msgspec.structs import replace
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection
 
 from headgate.model.schedule import TickKind
-from headgate.store.sql.database import Database
 from headgate.store.sql.schedules import SqlSchedules
 from tests.conformance.crowds import (
-    crowded_database,
-    crowded_server,
-    crowded_sqlite,
     fill_by,
-    half_hours,
 )
+from tests.conformance.query_plans import Ask, Crowd, check_plans, plan
 from tests.conformance.schedules import DAY, NIGHTLY, QUERY, new_tick
 from tests.stores import START
 
-CONNECTIONS, TICKS = 20_000, 30
+CONNECTIONS, TICKS = 4_000, 30
 #: Every second connection is one of the source's.
 _CONNECTIONS = """
     INSERT INTO headgate_connections (
@@ -49,7 +40,7 @@ _JOBS = """
         pause_requested, rerun, token, progress, summary, created_at, updated_at, finished_at
     )
     SELECT
-        'job_' || n, 'user_' || (n % 20000), 'connection_' || (n % 20000), 'notes', 'roam', 'full',
+        'job_' || n, 'user_' || (n % 4000), 'connection_' || (n % 4000), 'notes', 'roam', 'full',
         'hot', 'request', '{{}}', state, 'queued', CASE WHEN state = 'pending' THEN {later} END,
         0, 0, '[]', 0, 0, 0, FALSE, FALSE, FALSE, 1, '{{}}', '{{}}', {now}, {now},
         CASE WHEN state <> 'pending' THEN {later} END
@@ -68,7 +59,7 @@ _TICKS = """
 _TICK_USERS = """
     INSERT INTO headgate_tick_users (schedule, tick, connection_id, user_id, job_id, reason)
     SELECT 'nightly', {now} - (n % 30 + 1) * {day}, 'connection_' || (n / 30), 'user_' || (n / 30),
-        'job_' || (n % 100000), CASE WHEN n / 30 % 10 = 0 THEN 'inactive' END
+        'job_' || (n % 20000), CASE WHEN n / 30 % 10 = 0 THEN 'inactive' END
     FROM {numbers}
 """
 
@@ -80,62 +71,6 @@ def fill(tx: Connection) -> None:
     fill_by(tx, _JOBS, rows=5 * CONNECTIONS)
     fill_by(tx, _TICKS.replace("{day}", day), rows=TICKS)
     fill_by(tx, _TICK_USERS.replace("{day}", day), rows=TICKS * CONNECTIONS // 2)
-
-
-later = half_hours()
-
-
-@pytest.fixture(scope="module")
-def crowded_url(postgres_url: str) -> str:
-    names = ("connections", "users", "jobs", "ticks", "tick_users")
-    tables = [f"headgate_{name}" for name in names]
-    return crowded_server(postgres_url, "headgate_schedule_plans", fill, *tables)
-
-
-@pytest.fixture(scope="module")
-def crowded_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return crowded_sqlite(tmp_path_factory.mktemp("plans"), fill)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def crowded(request: pytest.FixtureRequest) -> Database:
-    return crowded_database(request, later())
-
-
-@pytest.fixture
-async def schedules(crowded: Database) -> AsyncIterator[SqlSchedules]:
-    await crowded.open()
-    schedules = SqlSchedules(crowded)
-    await schedules.declare([NIGHTLY])
-    yield schedules
-    await crowded.close()
-
-
-@contextmanager
-def caught() -> Iterator[list[tuple[str, Any]]]:
-    """Every statement that is sent while inside, with its values."""
-    sent: list[tuple[str, Any]] = []
-
-    def note(_: Any, __: Any, statement: str, parameters: Any, ___: Any, many: bool) -> None:
-        if "headgate_" in statement and not statement.startswith("INSERT"):
-            sent.append((statement, parameters[0] if many else parameters))
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield sent
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
-
-
-async def plan(database: Database, statement: str, parameters: Any) -> str:
-    """How the database would answer, given these values."""
-
-    def explain(tx: Connection) -> list[str]:
-        how = "EXPLAIN QUERY PLAN" if tx.dialect.name == "sqlite" else "EXPLAIN"
-        rows = tx.exec_driver_sql(f"{how} {statement}", parameters)
-        return [str(row[-1]) for row in rows]
-
-    return "\n".join(await database.read(explain))
 
 
 #: A walk over all rows of a table that has many; a page of candidates may read all users.
@@ -193,42 +128,44 @@ async def prune(schedules: SqlSchedules) -> None:
     assert await schedules.prune_ticks(older_than=29.5 * DAY, limit=100) == 100
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        ask_states,
-        ask_candidates,
-        ask_ages,
-        ask_users_as_candidates,
-        fire,
-        ask_tick_users,
-        ask_skips,
-        ask_history,
-        prune,
-    ],
+_ASKS = (
+    ask_states,
+    ask_candidates,
+    ask_ages,
+    ask_users_as_candidates,
+    fire,
+    ask_tick_users,
+    ask_skips,
+    ask_history,
+    prune,
 )
-async def test_nothing_walks_over_all_rows(
-    ask: Callable[[SqlSchedules], Awaitable[None]], schedules: SqlSchedules
-) -> None:
-    with caught() as sent:
-        await ask(schedules)
+CROWD = Crowd(
+    fill=fill,
+    tables=tuple(
+        f"headgate_{n}"
+        for n in ("schedules", "connections", "users", "jobs", "ticks", "tick_users")
+    ),
+    full_scan=_FULL_SCAN,
+    asks={each.__name__: Ask(each, {}) for each in _ASKS},
+    store=SqlSchedules,
+)
 
-    assert sent
-    for statement, parameters in sent:
-        told = await plan(schedules.database, statement, parameters)
-        assert not _FULL_SCAN.search(told), f"{statement}\n{told}"
+
+async def test_nothing_walks_over_all_rows(crowded: SqlSchedules) -> None:
+    await crowded.declare([NIGHTLY])
+    await check_plans(CROWD, crowded)
 
 
 async def test_the_outcomes_of_a_day_read_the_users_of_that_day_alone(
-    schedules: SqlSchedules,
+    crowded: SqlSchedules,
 ) -> None:
-    with caught() as sent:
-        assert await schedules.outcomes_since("nightly", START - DAY)
-        await schedules.failing_users("nightly", START - DAY, least=3, limit=10)
+    with CROWD.caught() as sent:
+        assert await crowded.outcomes_since("nightly", START - DAY)
+        await crowded.failing_users("nightly", START - DAY, least=3, limit=10)
 
-    # Of ten thousand jobs among a hundred thousand, a database may well read all.
-    for statement, parameters in sent:
-        told = await plan(schedules.database, statement, parameters)
+    # Of two thousand jobs among twenty thousand, a database may well read all.
+    for each in sent:
+        told = await plan(crowded.database, each)
         assert not re.search(r"Seq Scan on headgate_tick_users|SCAN headgate_tick_users", told), (
             told
         )

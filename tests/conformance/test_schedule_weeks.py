@@ -17,6 +17,7 @@ from headgate.model.job import Lane
 from headgate.signals.local import LocalSignal
 from headgate.store.sql import new_jobs
 from headgate.store.sql.database import Database
+from tests.conformance.databases import shared_fixture
 from tests.stores import LEASE, START, MakeDatabase, tally
 
 USERS = ("ada", "bob", "cleo", "dan", "eve")
@@ -72,7 +73,7 @@ class Weeks:
         ]
 
 
-@pytest.fixture
+@shared_fixture()
 async def weeks(database: Database, clock: ManualClock) -> AsyncIterator[Weeks]:
     weeks = Weeks(database, clock)
     for name in USERS:

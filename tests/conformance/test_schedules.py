@@ -28,6 +28,7 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.schedules import SqlSchedules
 from headgate.store.sql.store import SqlStore
 from tests import stores
+from tests.conformance.databases import shared_fixture
 from tests.conformance.schedules import (
     DAY,
     NIGHTLY,
@@ -49,7 +50,7 @@ def store(sql_store: SqlStore) -> SqlStore:
     return sql_store
 
 
-@pytest.fixture
+@shared_fixture()
 async def schedules(database: Database) -> SqlSchedules:
     schedules = SqlSchedules(database)
     await schedules.declare([NIGHTLY])

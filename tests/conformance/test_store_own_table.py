@@ -17,6 +17,7 @@ from headgate.ports.store import ChunkWork
 from headgate.store.sql.database import Database
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.store import SqlStore
+from tests.conformance.databases import shared_fixture
 from tests.stores import claim_one, run_one, tally
 
 metadata = MetaData()
@@ -50,7 +51,7 @@ class Places:
         return RecordCounts(inserted=fresh, updated=len(batch.records) - fresh)
 
 
-@pytest.fixture
+@shared_fixture()
 async def table(database: Database) -> AsyncIterator[Places]:
     """The table, empty."""
     await database.migrate(metadata.create_all)
