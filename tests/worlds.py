@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import inspect
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -100,6 +101,32 @@ def in_world(folder: Path, main: Main[T], *, seed: int | None = None) -> T:
 def where_workers_die(folder: Path, main: Main[T]) -> T:
     """The same with leases and looks for dead workers as they really are."""
     return _in_world(folder, main, WorkerSettings(), None)
+
+
+def as_test(
+    runner: Callable[..., Any], *args: Any, **options: Any
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """Makes tests of coroutine functions, to which `runner` gives the first argument.
+
+    `runner` is called with a folder, what to run, and these arguments.
+    """
+
+    def decorate(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        def run_test(tmp_path: Path, **fixtures: Any) -> None:
+            runner(tmp_path, functools.partial(test, **fixtures), *args, **options)
+
+        _, *wanted = inspect.signature(test).parameters.values()
+        folder = inspect.Parameter("tmp_path", inspect.Parameter.KEYWORD_ONLY)
+        named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in wanted]
+        functools.update_wrapper(run_test, test)
+        run_test.__signature__ = inspect.Signature([folder, *named])  # type: ignore[attr-defined]
+        return run_test
+
+    return decorate
+
+
+with_world = as_test(in_world)
+with_dying_workers = as_test(where_workers_die)
 
 
 def _in_world(folder: Path, main: Main[T], worker: WorkerSettings, seed: int | None) -> T:

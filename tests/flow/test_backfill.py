@@ -3,7 +3,6 @@
 import types
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -44,7 +43,7 @@ from headgate.flow.submit import JobRequest, check, plan_days
 from headgate.model import change
 from tests.connecting import Site, strava_source, vault
 from tests.unit.values import make_job
-from tests.worlds import START, ScriptedSource, World, in_world
+from tests.worlds import START, ScriptedSource, World, with_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 30)
 HASTY = RetryPolicy(backoff_s=1.0, errors_max=1, cooldown_s=600.0, pauses_max=1, stagger_s=1.0)
@@ -100,118 +99,112 @@ async def stored(app: App, job: Job) -> dict[str, object]:
 # ---- a destination -----------------------------------------------------------------------------
 
 
-def test_records_go_to_the_destination_and_receipts_stay_with_what_is_kept(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        shelf = Shelf()
-        app = await world.app(sync(destination=shelf))
-        await app.supervisor().start()
-        started = await app.backfills.start(asked(destination="shelf", start=LAST))
-        assert (started.job.destination, started.job.provider) == ("shelf", "watch")
+@with_world
+async def test_records_go_to_the_destination_and_receipts_stay_with_what_is_kept(
+    world: World,
+) -> None:
+    shelf = Shelf()
+    app = await world.app(sync(destination=shelf))
+    await app.supervisor().start()
+    started = await app.backfills.start(asked(destination="shelf", start=LAST))
+    assert (started.job.destination, started.job.provider) == ("shelf", "watch")
 
-        job = await world.until(app, started.job.id)
+    job = await world.until(app, started.job.id)
 
-        assert [each.key for each in shelf.batches[0].records] == [f"run {LAST}"]
-        assert await stored(app, job) == {
-            f"run {LAST}": {"shelf": 1},
-            f"day {LAST}": {"steps": 1},
-        }
-        assert (job.summary.records, job.summary.delivered) == (1, 1)
-
-    in_world(tmp_path, main)
+    assert [each.key for each in shelf.batches[0].records] == [f"run {LAST}"]
+    assert await stored(app, job) == {
+        f"run {LAST}": {"shelf": 1},
+        f"day {LAST}": {"steps": 1},
+    }
+    assert (job.summary.records, job.summary.delivered) == (1, 1)
 
 
-def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        shelf = Shelf()
-        shelf.refuses = {"run 2025-12-29"}
-        app = await world.app(sync(destination=shelf))
-        await app.supervisor().start()
-        started = await app.backfills.start(asked(destination="shelf"))
+@with_world
+async def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing(
+    world: World,
+) -> None:
+    shelf = Shelf()
+    shelf.refuses = {"run 2025-12-29"}
+    app = await world.app(sync(destination=shelf))
+    await app.supervisor().start()
+    started = await app.backfills.start(asked(destination="shelf"))
 
-        job = await world.until(app, started.job.id)
-        status = await app.jobs.status(job.id)
+    job = await world.until(app, started.job.id)
+    status = await app.jobs.status(job.id)
 
-        assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
-        assert status.message == "Done, but 1 record was refused."
-        [gap] = status.gaps
-        assert gap.day == date(2025, 12, 29)
-        assert gap.reason == "Shelf did not take some of this day's records."
-        assert gap.error is not None and gap.error.message == "run 2025-12-29 does not fit"
-        assert (status.counts.imported, status.counts.refused) == (29, 1)
-        assert status.source_counts == {}
-
-    in_world(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
+    assert status.message == "Done, but 1 record was refused."
+    [gap] = status.gaps
+    assert gap.day == date(2025, 12, 29)
+    assert gap.reason == "Shelf did not take some of this day's records."
+    assert gap.error is not None and gap.error.message == "run 2025-12-29 does not fit"
+    assert (status.counts.imported, status.counts.refused) == (29, 1)
+    assert status.source_counts == {}
 
 
 @pytest.mark.parametrize(
     "error", [Transient("503"), OSError("reset by peer")], ids=["transient", "network"]
 )
-def test_a_destination_that_fails_is_the_one_to_blame(tmp_path: Path, error: Exception) -> None:
-    async def main(world: World) -> None:
-        # Given a destination that is down
-        shelf = Shelf()
-        shelf.errors = [error, error]
-        app = await world.app(sync(destination=shelf))
-        await app.supervisor().start()
-        started = await app.backfills.start(asked(destination="shelf"))
+@with_world
+async def test_a_destination_that_fails_is_the_one_to_blame(world: World, error: Exception) -> None:
+    # Given a destination that is down
+    shelf = Shelf()
+    shelf.errors = [error, error]
+    app = await world.app(sync(destination=shelf))
+    await app.supervisor().start()
+    started = await app.backfills.start(asked(destination="shelf"))
 
-        # Then the breaker opens and names it, with the failures and the time that it ends
-        paused = await world.until(app, started.job.id, JobState.PAUSED)
-        assert (paused.reason, paused.provider) == (Reason.BREAKER, "shelf")
-        assert len(paused.recent_errors) == 2
-        assert paused.wake_at is not None
-        assert (await app.jobs.view(paused)).message == (
-            "Syncing is temporarily paused because the Shelf servers are busy. "
-            f"We will automatically resume at {format_time(paused.wake_at)}."
-        )
+    # Then the breaker opens and names it, with the failures and the time that it ends
+    paused = await world.until(app, started.job.id, JobState.PAUSED)
+    assert (paused.reason, paused.provider) == (Reason.BREAKER, "shelf")
+    assert len(paused.recent_errors) == 2
+    assert paused.wake_at is not None
+    assert (await app.jobs.view(paused)).message == (
+        "Syncing is temporarily paused because the Shelf servers are busy. "
+        f"We will automatically resume at {format_time(paused.wake_at)}."
+    )
 
-        # and after its cool-down it goes on, and every record arrives once
-        job = await world.until(app, started.job.id)
-        assert job.state is JobState.SUCCESS
-        keys = [each.key for batch in shelf.batches for each in batch.records]
-        assert len(keys) == len(set(keys)) == 30
-
-    in_world(tmp_path, main)
+    # and after its cool-down it goes on, and every record arrives once
+    job = await world.until(app, started.job.id)
+    assert job.state is JobState.SUCCESS
+    keys = [each.key for batch in shelf.batches for each in batch.records]
+    assert len(keys) == len(set(keys)) == 30
 
 
-def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        shelf = Shelf()
-        shelf.errors = [RateLimited(timedelta(minutes=15))]
-        app = await world.app(sync(destination=shelf))
-        await app.supervisor().start()
-        started = await app.backfills.start(asked(destination="shelf"))
-        await world.clock.sleep(5)
+@with_world
+async def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(world: World) -> None:
+    shelf = Shelf()
+    shelf.errors = [RateLimited(timedelta(minutes=15))]
+    app = await world.app(sync(destination=shelf))
+    await app.supervisor().start()
+    started = await app.backfills.start(asked(destination="shelf"))
+    await world.clock.sleep(5)
 
-        waiting = await app.jobs.get(started.job.id)
+    waiting = await app.jobs.get(started.job.id)
 
-        assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
-        assert (await app.jobs.view(waiting)).message == (
-            "Shelf limits how much we may request; going on at 2026-01-01 00:15 UTC."
-        )
-        assert (await world.until(app, started.job.id)).state is JobState.SUCCESS
-
-    in_world(tmp_path, main)
+    assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
+    assert (await app.jobs.view(waiting)).message == (
+        "Shelf limits how much we may request; going on at 2026-01-01 00:15 UTC."
+    )
+    assert (await world.until(app, started.job.id)).state is JobState.SUCCESS
 
 
-def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        shelf = Shelf()
-        shelf.errors = [AuthExpired()]
-        app = await world.app(sync(destination=shelf))
-        await app.supervisor().start()
-        started = await app.backfills.start(asked(destination="shelf"))
+@with_world
+async def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(world: World) -> None:
+    shelf = Shelf()
+    shelf.errors = [AuthExpired()]
+    app = await world.app(sync(destination=shelf))
+    await app.supervisor().start()
+    started = await app.backfills.start(asked(destination="shelf"))
 
-        job = await world.until(app, started.job.id)
-        status = await app.jobs.status(job.id)
+    job = await world.until(app, started.job.id)
+    status = await app.jobs.status(job.id)
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-        assert status.reconnect == Reconnect(provider="shelf", connection_id=None)
-        assert not status.retryable
-        assert status.message == "Shelf needs you to sign in again. Nothing is lost."
-        assert status.poll_after_s is None
-
-    in_world(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+    assert status.reconnect == Reconnect(provider="shelf", connection_id=None)
+    assert not status.retryable
+    assert status.message == "Shelf needs you to sign in again. Nothing is lost."
+    assert status.poll_after_s is None
 
 
 # ---- asking for it -----------------------------------------------------------------------------
@@ -227,134 +220,120 @@ def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(tmp_path
         ({"reprocess": "some"}, "reprocess", "is not one of none, failed, all"),
     ],
 )
-def test_a_wrong_request_names_the_field_and_starts_nothing(
-    tmp_path: Path, fields: dict[str, Any], field: str, said: str
+@with_world
+async def test_a_wrong_request_names_the_field_and_starts_nothing(
+    world: World, fields: dict[str, Any], field: str, said: str
 ) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(sync())
-        for ask in (app.backfills.start, app.backfills.forecast):
-            with pytest.raises(InvalidInput, match=said) as refused:
-                await ask(asked(**fields))
-            assert refused.value.field == field
-        assert await app.jobs.list() == []
-
-    in_world(tmp_path, main)
+    app = await world.app(sync())
+    for ask in (app.backfills.start, app.backfills.forecast):
+        with pytest.raises(InvalidInput, match=said) as refused:
+            await ask(asked(**fields))
+        assert refused.value.field == field
+    assert await app.jobs.list() == []
 
 
-def test_a_plan_that_does_not_include_it_starts_nothing(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(sync(), entitlement=paid_history)
-        for plan in (None, "free"):
-            if plan is not None:
-                await app.users.set_plan("ada", plan)
-            with pytest.raises(PlanRequired, match="part of the paid plans"):
-                await app.backfills.start(asked())
-            with pytest.raises(PlanRequired):
-                await app.backfills.forecast(asked())
-        assert await app.jobs.list() == []
-
-        # What is not history is for everybody, and a plan that includes it lets it in
-        await app.jobs.submit("history", user_id="ada", connection_id="other", mode="full")
-        await app.users.set_plan("ada", "premium")
-        assert (await app.backfills.start(asked())).created
-
-    in_world(tmp_path, main)
-
-
-def test_an_application_may_have_a_rule_of_its_own(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(
-            sync(), entitlement=lambda plan, mode: None if plan == "gold" else "Only gold."
-        )
-        await app.users.set_plan("ada", "premium")
-        with pytest.raises(PlanRequired, match="Only gold"):
+@with_world
+async def test_a_plan_that_does_not_include_it_starts_nothing(world: World) -> None:
+    app = await world.app(sync(), entitlement=paid_history)
+    for plan in (None, "free"):
+        if plan is not None:
+            await app.users.set_plan("ada", plan)
+        with pytest.raises(PlanRequired, match="part of the paid plans"):
             await app.backfills.start(asked())
+        with pytest.raises(PlanRequired):
+            await app.backfills.forecast(asked())
+    assert await app.jobs.list() == []
 
-    in_world(tmp_path, main)
+    # What is not history is for everybody, and a plan that includes it lets it in
+    await app.jobs.submit("history", user_id="ada", connection_id="other", mode="full")
+    await app.users.set_plan("ada", "premium")
+    assert (await app.backfills.start(asked())).created
+
+
+@with_world
+async def test_an_application_may_have_a_rule_of_its_own(world: World) -> None:
+    app = await world.app(
+        sync(), entitlement=lambda plan, mode: None if plan == "gold" else "Only gold."
+    )
+    await app.users.set_plan("ada", "premium")
+    with pytest.raises(PlanRequired, match="Only gold"):
+        await app.backfills.start(asked())
 
 
 @pytest.mark.parametrize("plan", ["", "x" * 51, "pre\nmium"])
-def test_a_plan_is_a_short_word(tmp_path: Path, plan: str) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(sync())
-        with pytest.raises(InvalidInput, match="plan"):
-            await app.users.set_plan("ada", plan)
-
-    in_world(tmp_path, main)
+@with_world
+async def test_a_plan_is_a_short_word(world: World, plan: str) -> None:
+    app = await world.app(sync())
+    with pytest.raises(InvalidInput, match="plan"):
+        await app.users.set_plan("ada", plan)
 
 
-def test_the_user_s_own_connection_is_found(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        request = asked(source="strava")
+@with_world
+async def test_the_user_s_own_connection_is_found(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    request = asked(source="strava")
 
-        with pytest.raises(NotConnected, match="has not connected strava yet") as refused:
-            await app.backfills.start(request)
-        assert refused.value.provider == "strava"
+    with pytest.raises(NotConnected, match="has not connected strava yet") as refused:
+        await app.backfills.start(request)
+    assert refused.value.provider == "strava"
 
-        connection = await site.connect(app)
-        started = await app.backfills.start(request)
-        assert started.job.connection_id == connection.id
+    connection = await site.connect(app)
+    started = await app.backfills.start(request)
+    assert started.job.connection_id == connection.id
 
-        # Another user's is as if it were not there
-        theirs = msgspec.structs.replace(request, user_id="eve", connection_id=connection.id)
-        with pytest.raises(NotFound):
-            await app.backfills.start(theirs)
-
-    in_world(tmp_path, main)
+    # Another user's is as if it were not there
+    theirs = msgspec.structs.replace(request, user_id="eve", connection_id=connection.id)
+    with pytest.raises(NotFound):
+        await app.backfills.start(theirs)
 
 
-def test_nothing_is_started_while_the_user_has_to_sign_in_again(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        assert app._runtime.credentials is not None
-        await app._runtime.credentials.store.refuse(
-            connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
-        )
+@with_world
+async def test_nothing_is_started_while_the_user_has_to_sign_in_again(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    assert app._runtime.credentials is not None
+    await app._runtime.credentials.store.refuse(
+        connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
+    )
 
-        with pytest.raises(NotConnected, match="sign in again") as refused:
-            await app.backfills.start(asked(source="strava"))
+    with pytest.raises(NotConnected, match="sign in again") as refused:
+        await app.backfills.start(asked(source="strava"))
 
-        assert refused.value.provider == "strava"
-        assert await app.jobs.list() == []
-
-    in_world(tmp_path, main)
+    assert refused.value.provider == "strava"
+    assert await app.jobs.list() == []
 
 
 # ---- what it will cost, and how it stands ------------------------------------------------------
 
 
-def test_a_forecast_counts_the_gaps_and_changes_nothing(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        source: Any = ScriptedSource(a_day, "watch")
-        source.budget = Budget("watch", [Limit(100, per="15min", reserve=20)])
-        costs = [DayCost(provider="watch", least=2, most=4)]
-        app = await world.app(sync(source, day_costs=costs))
+@with_world
+async def test_a_forecast_counts_the_gaps_and_changes_nothing(world: World) -> None:
+    source: Any = ScriptedSource(a_day, "watch")
+    source.budget = Budget("watch", [Limit(100, per="15min", reserve=20)])
+    costs = [DayCost(provider="watch", least=2, most=4)]
+    app = await world.app(sync(source, day_costs=costs))
 
-        before = await app.backfills.forecast(asked())
-        assert (before.days, before.days_held) == (30, 0)
-        assert [(each.least, each.most) for each in before.requests] == [(60, 120)]
-        assert [(each.amount, each.left) for each in before.left_for_live] == [(100, 20)]
-        assert before.finish is not None and START < before.finish.earliest
-        assert before.takes is not None and before.takes.startswith("Takes about ")
-        assert await app.jobs.list() == []
+    before = await app.backfills.forecast(asked())
+    assert (before.days, before.days_held) == (30, 0)
+    assert [(each.least, each.most) for each in before.requests] == [(60, 120)]
+    assert [(each.amount, each.left) for each in before.left_for_live] == [(100, 20)]
+    assert before.finish is not None and START < before.finish.earliest
+    assert before.takes is not None and before.takes.startswith("Takes about ")
+    assert await app.jobs.list() == []
 
-        await app.supervisor().start()
-        started = await app.backfills.start(asked(start=date(2025, 12, 21)))
-        await world.until(app, started.job.id)
-        after = await app.backfills.forecast(asked())
-        # The day before yesterday was over everywhere; yesterday and the one before are not
-        assert after.days + after.days_held == 30
-        assert after.days_held == len([d for d in _days(date(2025, 12, 21), LAST) if _settled(d)])
+    await app.supervisor().start()
+    started = await app.backfills.start(asked(start=date(2025, 12, 21)))
+    await world.until(app, started.job.id)
+    after = await app.backfills.forecast(asked())
+    # The day before yesterday was over everywhere; yesterday and the one before are not
+    assert after.days + after.days_held == 30
+    assert after.days_held == len([d for d in _days(date(2025, 12, 21), LAST) if _settled(d)])
 
-        # What it said holds
-        job = await world.until(app, (await app.backfills.start(asked())).job.id)
-        assert job.progress.total == after.days
-
-    in_world(tmp_path, main)
+    # What it said holds
+    job = await world.until(app, (await app.backfills.start(asked())).job.id)
+    assert job.progress.total == after.days
 
 
 def _days(first: date, last: date) -> Sequence[date]:
@@ -365,173 +344,165 @@ def _settled(day: date) -> bool:
     return datetime.combine(day, datetime.min.time(), START.tzinfo) + timedelta(days=2) <= START
 
 
-def test_how_it_stands_is_told_as_it_goes_on(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def slowly(ctx: Context) -> Chunk:
-            await ctx.clock.sleep(10)
-            return await a_day(ctx)
+@with_world
+async def test_how_it_stands_is_told_as_it_goes_on(world: World) -> None:
+    async def slowly(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(10)
+        return await a_day(ctx)
 
-        app = await world.app(sync(ScriptedSource(slowly, "watch")))
-        started = await app.backfills.start(asked())
-        waiting = await app.jobs.status(started.job.id, user_id="ada")
-        assert (waiting.percent, waiting.finish, waiting.poll_after_s) == (
-            0.0,
-            None,
-            POLL_RESTING_S,
-        )
-        assert waiting.time_left == "No estimate while no worker can do this."
+    app = await world.app(sync(ScriptedSource(slowly, "watch")))
+    started = await app.backfills.start(asked())
+    waiting = await app.jobs.status(started.job.id, user_id="ada")
+    assert (waiting.percent, waiting.finish, waiting.poll_after_s) == (
+        0.0,
+        None,
+        POLL_RESTING_S,
+    )
+    assert waiting.time_left == "No estimate while no worker can do this."
 
-        await app.supervisor().start()
-        await world.clock.sleep(10 * 5 + 5)
-        running = await app.jobs.status(started.job.id)
-        assert running.message == "Syncing data for 2025-12-25…"
-        assert running.poll_after_s == POLL_WORKING_S
-        # 25 days are left, at ten seconds each
-        assert running.finish is not None
-        truly = START + timedelta(seconds=300)
-        assert running.finish.earliest < truly < running.finish.latest
-        assert running.time_left == "About 2 to 6 minutes left."
+    await app.supervisor().start()
+    await world.clock.sleep(10 * 5 + 5)
+    running = await app.jobs.status(started.job.id)
+    assert running.message == "Syncing data for 2025-12-25…"
+    assert running.poll_after_s == POLL_WORKING_S
+    # 25 days are left, at ten seconds each
+    assert running.finish is not None
+    truly = START + timedelta(seconds=300)
+    assert running.finish.earliest < truly < running.finish.latest
+    assert running.time_left == "About 2 to 6 minutes left."
 
-        done = await world.until(app, started.job.id)
-        ended = await app.jobs.status(done.id)
-        assert (ended.percent, ended.finish, ended.poll_after_s) == (100.0, None, None)
-        assert ended.time_left is None
+    done = await world.until(app, started.job.id)
+    ended = await app.jobs.status(done.id)
+    assert (ended.percent, ended.finish, ended.poll_after_s) == (100.0, None, None)
+    assert ended.time_left is None
 
-        with pytest.raises(NotFound):
-            await app.jobs.status(done.id, user_id="eve")
-
-    in_world(tmp_path, main)
+    with pytest.raises(NotFound):
+        await app.jobs.status(done.id, user_id="eve")
 
 
-def test_a_job_that_should_have_ended_is_late(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def stuck_at_the_end(ctx: Context) -> Chunk:
-            await ctx.clock.sleep(100 if ctx.day == FIRST else 1)
-            return await a_day(ctx)
+@with_world
+async def test_a_job_that_should_have_ended_is_late(world: World) -> None:
+    async def stuck_at_the_end(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(100 if ctx.day == FIRST else 1)
+        return await a_day(ctx)
 
-        app = await world.app(sync(ScriptedSource(stuck_at_the_end, "watch")))
-        await app.supervisor().start()
-        started = await app.backfills.start(asked())
-        await world.clock.sleep(90)
+    app = await world.app(sync(ScriptedSource(stuck_at_the_end, "watch")))
+    await app.supervisor().start()
+    started = await app.backfills.start(asked())
+    await world.clock.sleep(90)
 
-        status = await app.jobs.status(started.job.id)
+    status = await app.jobs.status(started.job.id)
 
-        assert (status.late, status.finish) == (True, None)
-        assert status.time_left == "Taking longer than expected."
-
-    in_world(tmp_path, main)
+    assert (status.late, status.finish) == (True, None)
+    assert status.time_left == "Taking longer than expected."
 
 
-def test_a_status_stays_the_same_until_something_happens(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def down(ctx: Context) -> Chunk:
-            raise Transient("503")
+@with_world
+async def test_a_status_stays_the_same_until_something_happens(world: World) -> None:
+    async def down(ctx: Context) -> Chunk:
+        raise Transient("503")
 
-        app = await world.app(sync(ScriptedSource(down, "watch")))
-        await app.supervisor().start()
-        started = await app.backfills.start(asked())
-        await world.until(app, started.job.id, JobState.PAUSED)
+    app = await world.app(sync(ScriptedSource(down, "watch")))
+    await app.supervisor().start()
+    started = await app.backfills.start(asked())
+    await world.until(app, started.job.id, JobState.PAUSED)
 
-        first = await app.jobs.status(started.job.id)
-        await world.clock.sleep(60)
+    first = await app.jobs.status(started.job.id)
+    await world.clock.sleep(60)
 
-        assert await app.jobs.status(started.job.id) == first
-        assert first.error_count == 2
-        assert (first.finish, first.time_left) == (
-            None,
-            "No estimate while requests to watch fail.",
-        )
-
-    in_world(tmp_path, main)
+    assert await app.jobs.status(started.job.id) == first
+    assert first.error_count == 2
+    assert (first.finish, first.time_left) == (
+        None,
+        "No estimate while requests to watch fail.",
+    )
 
 
 # ---- a probe, and what it may say of whom ------------------------------------------------------
 
 
-def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a destination that is down for three users, whose other days are without records
-        shelf = Shelf()
-        shelf.errors = [Transient("503")] * 100
+@with_world
+async def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(world: World) -> None:
+    # Given a destination that is down for three users, whose other days are without records
+    shelf = Shelf()
+    shelf.errors = [Transient("503")] * 100
 
-        async def read(ctx: Context) -> Chunk:
-            return await a_day(ctx) if ctx.day == LAST else Chunk()
+    async def read(ctx: Context) -> Chunk:
+        return await a_day(ctx) if ctx.day == LAST else Chunk()
 
-        app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
-        await app.supervisor().start()
-        jobs = [
-            (await app.backfills.start(asked(destination="shelf", user_id=user))).job
-            for user in ("ada", "bob", "eve")
-        ]
-        for job in jobs:
-            await world.until(app, job.id, JobState.PAUSED)
+    app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
+    await app.supervisor().start()
+    jobs = [
+        (await app.backfills.start(asked(destination="shelf", user_id=user))).job
+        for user in ("ada", "bob", "eve")
+    ]
+    for job in jobs:
+        await world.until(app, job.id, JobState.PAUSED)
 
-        # When one of them finds its way past the bad day, and reads days without anything
-        first = await app.jobs.get(jobs[0].id)
-        probe = msgspec.structs.replace(first, probe=True, state=JobState.RUNNING)
-        after, _ = commit_chunk(
-            msgspec.structs.replace(probe, cursor="2025-12-29"),
-            Chunk(),
-            WriteResult(),
-            slice_over=False,
-        )
+    # When one of them finds its way past the bad day, and reads days without anything
+    first = await app.jobs.get(jobs[0].id)
+    probe = msgspec.structs.replace(first, probe=True, state=JobState.RUNNING)
+    after, _ = commit_chunk(
+        msgspec.structs.replace(probe, cursor="2025-12-29"),
+        Chunk(),
+        WriteResult(),
+        slice_over=False,
+    )
 
-        # Then it is still to try, and says nothing of the destination
-        assert after.after.probe
-        done, _ = commit_chunk(
-            msgspec.structs.replace(probe, cursor="2025-12-29"),
-            await a_day(_context(LAST)),
-            WriteResult(),
-            slice_over=False,
-        )
-        assert not done.after.probe
+    # Then it is still to try, and says nothing of the destination
+    assert after.after.probe
+    done, _ = commit_chunk(
+        msgspec.structs.replace(probe, cursor="2025-12-29"),
+        await a_day(_context(LAST)),
+        WriteResult(),
+        slice_over=False,
+    )
+    assert not done.after.probe
 
-        # and once the destination is up again, all of them come back
-        shelf.errors.clear()
-        for job in jobs:
-            assert (await world.until(app, job.id)).state is JobState.SUCCESS
-
-    in_world(tmp_path, main)
+    # and once the destination is up again, all of them come back
+    shelf.errors.clear()
+    for job in jobs:
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
 
-def test_others_are_set_free_only_by_a_probe_that_its_destination_answered(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given two users' imports that wait for a destination which is down
-        shelf = Shelf()
-        shelf.errors = [Transient("503")] * 100
-        records = True
+@with_world
+async def test_others_are_set_free_only_by_a_probe_that_its_destination_answered(
+    world: World,
+) -> None:
+    # Given two users' imports that wait for a destination which is down
+    shelf = Shelf()
+    shelf.errors = [Transient("503")] * 100
+    records = True
 
-        async def read(ctx: Context) -> Chunk:
-            return await a_day(ctx) if records else Chunk()
+    async def read(ctx: Context) -> Chunk:
+        return await a_day(ctx) if records else Chunk()
 
-        app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
-        freed: list[str] = []
-        release = app._store.release_provider
+    app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
+    freed: list[str] = []
+    release = app._store.release_provider
 
-        async def released(provider: str, **more: Any) -> int:
-            freed.append(provider)
-            return await release(provider, **more)
+    async def released(provider: str, **more: Any) -> int:
+        freed.append(provider)
+        return await release(provider, **more)
 
-        app._store.release_provider = released  # type: ignore[method-assign]
-        await app.supervisor().start()
-        jobs = [
-            (await app.backfills.start(asked(destination="shelf", user_id=user))).job
-            for user in ("ada", "bob")
-        ]
-        for job in jobs:
-            await world.until(app, job.id, JobState.PAUSED)
+    app._store.release_provider = released  # type: ignore[method-assign]
+    await app.supervisor().start()
+    jobs = [
+        (await app.backfills.start(asked(destination="shelf", user_id=user))).job
+        for user in ("ada", "bob")
+    ]
+    for job in jobs:
+        await world.until(app, job.id, JobState.PAUSED)
 
-        # When the days that the probes read have nothing to deliver
-        records = False
-        shelf.errors.clear()
-        for job in jobs:
-            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+    # When the days that the probes read have nothing to deliver
+    records = False
+    shelf.errors.clear()
+    for job in jobs:
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
-        # Then nobody was told that the destination is back: nobody had asked it
-        assert freed == []
-        assert shelf.batches == []
-
-    in_world(tmp_path, main)
+    # Then nobody was told that the destination is back: nobody had asked it
+    assert freed == []
+    assert shelf.batches == []
 
 
 def _context(day: date) -> Any:
@@ -556,96 +527,84 @@ def test_a_probe_that_is_put_off_stays_with_whom_it_is_to_try() -> None:
 # ---- what the destination's account has to do with it ------------------------------------------
 
 
-def test_what_went_to_another_account_is_not_held_for_this_one(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        shelf = Shelf()
-        app = await world.app(sync(destination=shelf))
-        await app.supervisor().start()
-        for account in ("first", "second", "second"):
-            new = check(
-                JobRequest(
-                    sync="history",
-                    user_id="ada",
-                    connection_id="ada",
-                    mode="history",
-                    start=FIRST,
-                    end=date(2025, 12, 10),
-                ),
-                app._runtime.registry.get("history"),
-                job_id=app._runtime.ids.new("job"),
-                now=world.clock.now(),
-            )
-            new = msgspec.structs.replace(new, destination_connection_id=account)
-            job = await app._store.submit(await plan_days(app._runtime, new, Reprocess.FAILED))
-            await world.until(app, job.job.id)
-
-        # Ten days to the first, ten to the second, and then there is nothing left to do
-        assert len(shelf.batches) == 20
-
-    in_world(tmp_path, main)
-
-
-def test_a_destination_that_does_not_let_us_in_is_known_before_anything_is_read(
-    tmp_path: Path,
-) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        source = ScriptedSource(a_day, "watch")
-        uploads: Any = strava_source()
-        uploads.write = Shelf().write
-        app = await world.app(
-            sync(source, uploads), transport=site.wire, vault=vault(), worker=None
+@with_world
+async def test_what_went_to_another_account_is_not_held_for_this_one(world: World) -> None:
+    shelf = Shelf()
+    app = await world.app(sync(destination=shelf))
+    await app.supervisor().start()
+    for account in ("first", "second", "second"):
+        new = check(
+            JobRequest(
+                sync="history",
+                user_id="ada",
+                connection_id="ada",
+                mode="history",
+                start=FIRST,
+                end=date(2025, 12, 10),
+            ),
+            app._runtime.registry.get("history"),
+            job_id=app._runtime.ids.new("job"),
+            now=world.clock.now(),
         )
-        connection = await site.connect(app)
-        await app.connections.pause(connection.id)
-        started = await app.backfills.start(asked(destination="strava"))
-        await app.supervisor().start()
-        await world.clock.sleep(60)
+        new = msgspec.structs.replace(new, destination_connection_id=account)
+        job = await app._store.submit(await plan_days(app._runtime, new, Reprocess.FAILED))
+        await world.until(app, job.job.id)
 
-        waiting = await app.jobs.get(started.job.id)
-
-        assert (waiting.reason, waiting.provider) == (Reason.CONNECTION_PAUSED, "strava")
-        assert source.calls == []
-
-    in_world(tmp_path, main)
+    # Ten days to the first, ten to the second, and then there is nothing left to do
+    assert len(shelf.batches) == 20
 
 
-def test_a_destination_that_takes_too_long_is_the_one_to_blame(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        class Slow(Shelf):
-            async def write(self, batch: Batch) -> WriteResult:
-                await batch.clock.sleep(1000)
-                return WriteResult()
+@with_world
+async def test_a_destination_that_does_not_let_us_in_is_known_before_anything_is_read(
+    world: World,
+) -> None:
+    site = Site(world)
+    source = ScriptedSource(a_day, "watch")
+    uploads: Any = strava_source()
+    uploads.write = Shelf().write
+    app = await world.app(sync(source, uploads), transport=site.wire, vault=vault(), worker=None)
+    connection = await site.connect(app)
+    await app.connections.pause(connection.id)
+    started = await app.backfills.start(asked(destination="strava"))
+    await app.supervisor().start()
+    await world.clock.sleep(60)
 
-        app = await world.app(sync(destination=Slow(), chunk_s_max=5))
-        await app.supervisor().start()
-        started = await app.backfills.start(asked(destination="shelf"))
+    waiting = await app.jobs.get(started.job.id)
 
-        paused = await world.until(app, started.job.id, JobState.PAUSED)
-
-        assert paused.provider == "shelf"
-
-    in_world(tmp_path, main)
-
-
-def test_the_first_day_of_all_can_be_asked_for(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(sync())
-        with pytest.raises(InvalidInput, match="the range is longer"):
-            await app.backfills.start(asked(start=date.min))
-        forecast = await app.backfills.forecast(asked(start=date.min, end=date(1, 1, 10)))
-        assert forecast.days == 10
-
-    in_world(tmp_path, main)
+    assert (waiting.reason, waiting.provider) == (Reason.CONNECTION_PAUSED, "strava")
+    assert source.calls == []
 
 
-def test_of_two_ways_from_here_to_there_one_is_named(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        source = ScriptedSource(a_day, "watch")
-        app = await world.app(Sync(name="one", source=source), Sync(name="two", source=source))
-        with pytest.raises(InvalidInput, match="name one of these from watch: one, two"):
-            await app.backfills.start(asked())
-        started = await app.backfills.start(asked(sync="one"))
-        assert started.job.sync == "one"
+@with_world
+async def test_a_destination_that_takes_too_long_is_the_one_to_blame(world: World) -> None:
+    class Slow(Shelf):
+        async def write(self, batch: Batch) -> WriteResult:
+            await batch.clock.sleep(1000)
+            return WriteResult()
 
-    in_world(tmp_path, main)
+    app = await world.app(sync(destination=Slow(), chunk_s_max=5))
+    await app.supervisor().start()
+    started = await app.backfills.start(asked(destination="shelf"))
+
+    paused = await world.until(app, started.job.id, JobState.PAUSED)
+
+    assert paused.provider == "shelf"
+
+
+@with_world
+async def test_the_first_day_of_all_can_be_asked_for(world: World) -> None:
+    app = await world.app(sync())
+    with pytest.raises(InvalidInput, match="the range is longer"):
+        await app.backfills.start(asked(start=date.min))
+    forecast = await app.backfills.forecast(asked(start=date.min, end=date(1, 1, 10)))
+    assert forecast.days == 10
+
+
+@with_world
+async def test_of_two_ways_from_here_to_there_one_is_named(world: World) -> None:
+    source = ScriptedSource(a_day, "watch")
+    app = await world.app(Sync(name="one", source=source), Sync(name="two", source=source))
+    with pytest.raises(InvalidInput, match="name one of these from watch: one, two"):
+        await app.backfills.start(asked())
+    started = await app.backfills.start(asked(sync="one"))
+    assert started.job.sync == "one"

@@ -27,253 +27,229 @@ from headgate.flow.connect import ConnectBy
 from headgate.sandbox.strava.access import READ, READ_ALL
 from headgate.store.sql.connections import SqlConnections
 from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, submit, vault
-from tests.worlds import World, in_world
+from tests.worlds import World, in_world, with_world
 
 
-def test_an_account_is_connected_and_its_tokens_work(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
+@with_world
+async def test_an_account_is_connected_and_its_tokens_work(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
 
-        connection = await site.connect(app)
+    connection = await site.connect(app)
 
-        athlete = site.strava.world.athlete_ids[0]
-        assert (connection.user_id, connection.source) == ("ada", "strava")
-        assert connection.state is ConnectionState.ACTIVE
-        assert connection.external_id == str(athlete)
-        assert connection.scopes == (READ, READ_ALL)
-        assert connection.expires_at is not None
-        assert connection.expires_at - world.clock.now() > timedelta(hours=5.9)
-        assert await app.connections.of_user("ada") == [connection]
-        assert connection.external_id is not None
-        assert await app.connections.of_account("strava", connection.external_id) == [connection]
-
-    in_world(tmp_path, main)
+    athlete = site.strava.world.athlete_ids[0]
+    assert (connection.user_id, connection.source) == ("ada", "strava")
+    assert connection.state is ConnectionState.ACTIVE
+    assert connection.external_id == str(athlete)
+    assert connection.scopes == (READ, READ_ALL)
+    assert connection.expires_at is not None
+    assert connection.expires_at - world.clock.now() > timedelta(hours=5.9)
+    assert await app.connections.of_user("ada") == [connection]
+    assert connection.external_id is not None
+    assert await app.connections.of_account("strava", connection.external_id) == [connection]
 
 
 @pytest.mark.security(23)
-def test_a_state_is_good_once_for_its_user_in_its_session_for_ten_minutes(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
+@with_world
+async def test_a_state_is_good_once_for_its_user_in_its_session_for_ten_minutes(
+    world: World,
+) -> None:
+    site = Site(world)
+    app = await site.app()
 
-        async def started() -> dict[str, str]:
-            url = await app.connections.start(
-                "strava", user_id="ada", session=SESSION, redirect_uri=BACK
-            )
-            return await site.consent(url)
+    async def started() -> dict[str, str]:
+        url = await app.connections.start(
+            "strava", user_id="ada", session=SESSION, redirect_uri=BACK
+        )
+        return await site.consent(url)
 
-        async def finish(answered: dict[str, str], **other: str) -> None:
-            given = {"user_id": "ada", "session": SESSION, "redirect_uri": BACK, **other}
-            await app.connections.finish(query=answered, **given)
+    async def finish(answered: dict[str, str], **other: str) -> None:
+        given = {"user_id": "ada", "session": SESSION, "redirect_uri": BACK, **other}
+        await app.connections.finish(query=answered, **given)
 
-        # Another user, another browser, a state that is made up, or none: refused, all alike.
-        answered = await started()
-        said = set()
-        for wrong in (
-            finish(answered, user_id="bob"),
-            finish(answered, session="browser-2"),
-            finish({**answered, "state": "0" * 64}),
-        ):
-            with pytest.raises(InvalidInput, match="state") as raised:
-                await wrong
-            said.add(str(raised.value))
-        assert len(said) == 1
-        with pytest.raises(InvalidInput, match="state"):
-            await finish({"code": answered["code"]})
+    # Another user, another browser, a state that is made up, or none: refused, all alike.
+    answered = await started()
+    said = set()
+    for wrong in (
+        finish(answered, user_id="bob"),
+        finish(answered, session="browser-2"),
+        finish({**answered, "state": "0" * 64}),
+    ):
+        with pytest.raises(InvalidInput, match="state") as raised:
+            await wrong
+        said.add(str(raised.value))
+    assert len(said) == 1
+    with pytest.raises(InvalidInput, match="state"):
+        await finish({"code": answered["code"]})
 
-        # The right one, once.
+    # The right one, once.
+    await finish(answered)
+    with pytest.raises(InvalidInput, match="was used before"):
         await finish(answered)
-        with pytest.raises(InvalidInput, match="was used before"):
-            await finish(answered)
 
-        # Too late.
-        late = await started()
-        await world.clock.sleep(601)
-        with pytest.raises(InvalidInput, match="older than 10 minutes"):
-            await finish(late)
-
-    in_world(tmp_path, main)
+    # Too late.
+    late = await started()
+    await world.clock.sleep(601)
+    with pytest.raises(InvalidInput, match="older than 10 minutes"):
+        await finish(late)
 
 
 @pytest.mark.security(23)
-def test_the_way_back_is_one_of_those_declared_to_the_letter(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
+@with_world
+async def test_the_way_back_is_one_of_those_declared_to_the_letter(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
 
-        for wrong in (f"{BACK}/", f"{BACK}?next=x", "https://evil.example/connected", ""):
-            with pytest.raises(InvalidInput, match="redirect_uri"):
-                await app.connections.start(
-                    "strava", user_id="ada", session=SESSION, redirect_uri=wrong
-                )
-        url = await app.connections.start(
-            "strava", user_id="ada", session=SESSION, redirect_uri=BACK
-        )
-        with pytest.raises(InvalidInput, match="given to the provider"):
-            await app.connections.finish(
-                user_id="ada",
-                session=SESSION,
-                redirect_uri=f"{BACK}/",
-                query=await site.consent(url),
+    for wrong in (f"{BACK}/", f"{BACK}?next=x", "https://evil.example/connected", ""):
+        with pytest.raises(InvalidInput, match="redirect_uri"):
+            await app.connections.start(
+                "strava", user_id="ada", session=SESSION, redirect_uri=wrong
             )
-
-    in_world(tmp_path, main)
-
-
-def test_a_user_who_says_no_is_not_connected(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        site.strava.oauth.approves = False
-
-        with pytest.raises(Forbidden, match="access_denied"):
-            await site.connect(app)
-        assert await app.connections.of_user("ada") == []
-
-    in_world(tmp_path, main)
-
-
-def test_a_code_that_is_no_good_connects_nothing(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        url = await app.connections.start(
-            "strava", user_id="ada", session=SESSION, redirect_uri=BACK
+    url = await app.connections.start("strava", user_id="ada", session=SESSION, redirect_uri=BACK)
+    with pytest.raises(InvalidInput, match="given to the provider"):
+        await app.connections.finish(
+            user_id="ada",
+            session=SESSION,
+            redirect_uri=f"{BACK}/",
+            query=await site.consent(url),
         )
-        answered = await site.consent(url)
 
-        with pytest.raises(GrantRefused):
-            await app.connections.finish(
-                user_id="ada",
-                session=SESSION,
-                redirect_uri=BACK,
-                query={**answered, "code": "made-up"},
-            )
-        assert await app.connections.of_user("ada") == []
 
-    in_world(tmp_path, main)
+@with_world
+async def test_a_user_who_says_no_is_not_connected(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    site.strava.oauth.approves = False
+
+    with pytest.raises(Forbidden, match="access_denied"):
+        await site.connect(app)
+    assert await app.connections.of_user("ada") == []
+
+
+@with_world
+async def test_a_code_that_is_no_good_connects_nothing(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    url = await app.connections.start("strava", user_id="ada", session=SESSION, redirect_uri=BACK)
+    answered = await site.consent(url)
+
+    with pytest.raises(GrantRefused):
+        await app.connections.finish(
+            user_id="ada",
+            session=SESSION,
+            redirect_uri=BACK,
+            query={**answered, "code": "made-up"},
+        )
+    assert await app.connections.of_user("ada") == []
 
 
 @pytest.mark.security(23)
-def test_a_code_of_another_attempt_is_stopped_by_pkce(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given two attempts, and an attacker who slips the code of one into the other
-        site = Site(world)
-        app = await site.app()
+@with_world
+async def test_a_code_of_another_attempt_is_stopped_by_pkce(world: World) -> None:
+    # Given two attempts, and an attacker who slips the code of one into the other
+    site = Site(world)
+    app = await site.app()
 
-        async def started(user: str) -> dict[str, str]:
-            url = await app.connections.start(
-                "strava", user_id=user, session=user, redirect_uri=BACK
-            )
-            return await site.consent(url)
+    async def started(user: str) -> dict[str, str]:
+        url = await app.connections.start("strava", user_id=user, session=user, redirect_uri=BACK)
+        return await site.consent(url)
 
-        victim, attacker = await started("ada"), await started("eve")
+    victim, attacker = await started("ada"), await started("eve")
 
-        # Then the provider refuses: the verifier is not that code's
-        with pytest.raises(GrantRefused):
-            await app.connections.finish(
-                user_id="eve",
-                session="eve",
-                redirect_uri=BACK,
-                query={**attacker, "code": victim["code"]},
-            )
-
-    in_world(tmp_path, main)
+    # Then the provider refuses: the verifier is not that code's
+    with pytest.raises(GrantRefused):
+        await app.connections.finish(
+            user_id="eve",
+            session="eve",
+            redirect_uri=BACK,
+            query={**attacker, "code": victim["code"]},
+        )
 
 
-def test_what_the_user_unticked_is_not_in_the_scopes(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        site.strava.oauth.unticked.add(READ_ALL)
+@with_world
+async def test_what_the_user_unticked_is_not_in_the_scopes(world: World) -> None:
+    site = Site(world)
+    site.strava.oauth.unticked.add(READ_ALL)
 
-        connection = await site.connect(await site.app())
+    connection = await site.connect(await site.app())
 
-        assert connection.scopes == (READ,)
-
-    in_world(tmp_path, main)
+    assert connection.scopes == (READ,)
 
 
-def test_connecting_the_same_account_again_renews_it(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        first = await site.connect(app)
+@with_world
+async def test_connecting_the_same_account_again_renews_it(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    first = await site.connect(app)
 
-        again = await site.connect(app)
-        named = await site.connect(app, connection_id=first.id)
+    again = await site.connect(app)
+    named = await site.connect(app, connection_id=first.id)
 
-        assert (again.id, named.id) == (first.id, first.id)
-        assert (again.version, named.version) == (2, 3)
-        assert len(await app.connections.of_user("ada")) == 1
-        # Another user's connection to the same athlete is another connection.
-        other = await site.connect(app, "bob")
-        assert other.id != first.id
-
-    in_world(tmp_path, main)
+    assert (again.id, named.id) == (first.id, first.id)
+    assert (again.version, named.version) == (2, 3)
+    assert len(await app.connections.of_user("ada")) == 1
+    # Another user's connection to the same athlete is another connection.
+    other = await site.connect(app, "bob")
+    assert other.id != first.id
 
 
-def test_another_account_does_not_slip_into_a_connections_place(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world, athletes=2)
-        app = await site.app()
-        one, two = site.strava.world.athlete_ids
+@with_world
+async def test_another_account_does_not_slip_into_a_connections_place(world: World) -> None:
+    site = Site(world, athletes=2)
+    app = await site.app()
+    one, two = site.strava.world.athlete_ids
 
-        async def connect(athlete: int, connection_id: str | None = None) -> Any:
-            url = await app.connections.start(
-                "strava",
-                user_id="ada",
-                session=SESSION,
-                redirect_uri=BACK,
-                connection_id=connection_id,
-            )
-            answered = await site.consent(f"{url}&sandbox_user={athlete}")
-            return await app.connections.finish(
-                user_id="ada", session=SESSION, redirect_uri=BACK, query=answered
-            )
+    async def connect(athlete: int, connection_id: str | None = None) -> Any:
+        url = await app.connections.start(
+            "strava",
+            user_id="ada",
+            session=SESSION,
+            redirect_uri=BACK,
+            connection_id=connection_id,
+        )
+        answered = await site.consent(f"{url}&sandbox_user={athlete}")
+        return await app.connections.finish(
+            user_id="ada", session=SESSION, redirect_uri=BACK, query=answered
+        )
 
-        first = await connect(one)
-        with pytest.raises(Conflict, match="another account"):
-            await connect(two, first.id)
-        second = await connect(two)
-        with pytest.raises(Conflict, match=f"connected already, as {second.id}"):
-            await connect(two, first.id)
-        assert await app.connections.get(first.id) == first
-
-    in_world(tmp_path, main)
+    first = await connect(one)
+    with pytest.raises(Conflict, match="another account"):
+        await connect(two, first.id)
+    second = await connect(two)
+    with pytest.raises(Conflict, match=f"connected already, as {second.id}"):
+        await connect(two, first.id)
+    assert await app.connections.get(first.id) == first
 
 
 @pytest.mark.security(3)
-def test_only_ones_own_connections_can_be_reconnected_and_steered(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        mine = app.connections
+@with_world
+async def test_only_ones_own_connections_can_be_reconnected_and_steered(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    mine = app.connections
 
-        for attempt in (
-            mine.start(
-                "strava",
-                user_id="bob",
-                session=SESSION,
-                redirect_uri=BACK,
-                connection_id=connection.id,
-            ),
-            mine.pause(connection.id, user_id="bob"),
-            mine.resume(connection.id, user_id="bob"),
-            mine.remove(connection.id, user_id="bob"),
-            mine.get(connection.id, user_id="bob"),
-        ):
-            with pytest.raises(NotFound):
-                await attempt
-
-        assert (await mine.pause(connection.id, user_id="ada")).state is ConnectionState.PAUSED
-        assert (await mine.resume(connection.id, user_id="ada")).state is ConnectionState.ACTIVE
-        await mine.remove(connection.id, user_id="ada")
+    for attempt in (
+        mine.start(
+            "strava",
+            user_id="bob",
+            session=SESSION,
+            redirect_uri=BACK,
+            connection_id=connection.id,
+        ),
+        mine.pause(connection.id, user_id="bob"),
+        mine.resume(connection.id, user_id="bob"),
+        mine.remove(connection.id, user_id="bob"),
+        mine.get(connection.id, user_id="bob"),
+    ):
         with pytest.raises(NotFound):
-            await mine.get(connection.id, user_id="ada")
+            await attempt
 
-    in_world(tmp_path, main)
+    assert (await mine.pause(connection.id, user_id="ada")).state is ConnectionState.PAUSED
+    assert (await mine.resume(connection.id, user_id="ada")).state is ConnectionState.ACTIVE
+    await mine.remove(connection.id, user_id="ada")
+    with pytest.raises(NotFound):
+        await mine.get(connection.id, user_id="ada")
 
 
 class Graph(ApiSource):
@@ -322,53 +298,50 @@ def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
         ({"user_id": ""}, "user_id: must not be empty"),
     ],
 )
-def test_a_token_that_no_request_could_carry_is_refused_at_once(
-    given: dict[str, str], said: str, tmp_path: Path
+@with_world
+async def test_a_token_that_no_request_could_carry_is_refused_at_once(
+    world: World, given: dict[str, str], said: str
 ) -> None:
-    async def main(world: World) -> None:
-        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-        sync = Sync(name="notes", source=graph)
-        app = await world.app(sync, vault=vault(), transport=Site(world).wire)
-        asked: dict[str, Any] = {"token": "good", "user_id": "ada", **given}
-        token = Secret(asked.pop("token"))
+    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+    sync = Sync(name="notes", source=graph)
+    app = await world.app(sync, vault=vault(), transport=Site(world).wire)
+    asked: dict[str, Any] = {"token": "good", "user_id": "ada", **given}
+    token = Secret(asked.pop("token"))
 
-        with pytest.raises(InvalidInput, match=said) as raised:
-            await app.connections.connect_with_token("roam", token, **asked)
+    with pytest.raises(InvalidInput, match=said) as raised:
+        await app.connections.connect_with_token("roam", token, **asked)
 
-        assert "c4nary" not in str(raised.value)
-        assert await app.connections.of_user("ada") == []
-
-    in_world(tmp_path, main)
+    assert "c4nary" not in str(raised.value)
+    assert await app.connections.of_user("ada") == []
 
 
-def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-        app = await world.app(
-            Sync(name="notes", source=graph),
-            Sync(name="all", source=strava_source()),
-            vault=vault(),
-            transport=site.wire,
+@with_world
+async def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(world: World) -> None:
+    site = Site(world)
+    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+    app = await world.app(
+        Sync(name="notes", source=graph),
+        Sync(name="all", source=strava_source()),
+        vault=vault(),
+        transport=site.wire,
+    )
+    first = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
+    strava = await site.connect(app)
+
+    again = await app.connections.connect_with_token(
+        "roam", Secret("two"), user_id="ada", connection_id=first.id
+    )
+
+    assert (again.id, again.version) == (first.id, 2)
+    # But not to one of another provider.
+    with pytest.raises(InvalidInput, match="is not a connection to roam"):
+        await app.connections.connect_with_token(
+            "roam", Secret("two"), user_id="ada", connection_id=strava.id
         )
-        first = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
-        strava = await site.connect(app)
-
-        again = await app.connections.connect_with_token(
-            "roam", Secret("two"), user_id="ada", connection_id=first.id
-        )
-
-        assert (again.id, again.version) == (first.id, 2)
-        # But not to one of another provider.
-        with pytest.raises(InvalidInput, match="is not a connection to roam"):
-            await app.connections.connect_with_token(
-                "roam", Secret("two"), user_id="ada", connection_id=strava.id
-            )
-
-    in_world(tmp_path, main)
 
 
-def test_a_source_sees_which_account_its_requests_are_for(tmp_path: Path) -> None:
+@with_world
+async def test_a_source_sees_which_account_its_requests_are_for(world: World) -> None:
     seen: list[str | None] = []
 
     class Named(ApiSource):
@@ -376,142 +349,127 @@ def test_a_source_sees_which_account_its_requests_are_for(tmp_path: Path) -> Non
             seen.append(ctx.http.external_id)
             return Chunk()
 
-    async def main(world: World) -> None:
-        graph = Named("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-        sync = Sync(name="notes", source=graph)
-        app = await world.app(sync, vault=vault(), transport=Site(world).wire)
-        connection = await app.connections.connect_with_token(
-            "roam", Secret("one"), user_id="ada", external_id="my-graph"
+    graph = Named("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+    sync = Sync(name="notes", source=graph)
+    app = await world.app(sync, vault=vault(), transport=Site(world).wire)
+    connection = await app.connections.connect_with_token(
+        "roam", Secret("one"), user_id="ada", external_id="my-graph"
+    )
+    supervisor = app.supervisor()
+    await supervisor.start()
+    await world.until(app, (await submit(app, connection, "notes")).id)
+    await supervisor.stop()
+
+    assert seen == ["my-graph"]
+
+
+@with_world
+async def test_a_connection_that_is_named_is_to_the_provider_that_is_meant(world: World) -> None:
+    site = Site(world)
+    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+    app = await world.app(
+        Sync(name="notes", source=graph),
+        Sync(name="all", source=strava_source()),
+        vault=vault(),
+        transport=site.wire,
+    )
+    roam = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
+
+    assert await app.connections.resolve("roam", user_id="ada", connection_id=roam.id) == roam
+    with pytest.raises(NotFound, match="to strava"):
+        await app.connections.resolve("strava", user_id="ada", connection_id=roam.id)
+
+
+@with_world
+async def test_of_several_accounts_at_one_provider_one_must_be_named(world: World) -> None:
+    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+    sync = Sync(name="notes", source=graph)
+    app = await world.app(sync, vault=vault(), transport=Site(world).wire)
+    first, second = [
+        await app.connections.connect_with_token(
+            "roam", Secret(name), user_id="ada", external_id=name
         )
-        supervisor = app.supervisor()
-        await supervisor.start()
-        await world.until(app, (await submit(app, connection, "notes")).id)
-        await supervisor.stop()
+        for name in ("one", "two")
+    ]
 
-        assert seen == ["my-graph"]
+    with pytest.raises(InvalidInput, match="several accounts") as raised:
+        await app.connections.resolve("roam", user_id="ada", connection_id=None)
 
-    in_world(tmp_path, main)
-
-
-def test_a_connection_that_is_named_is_to_the_provider_that_is_meant(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-        app = await world.app(
-            Sync(name="notes", source=graph),
-            Sync(name="all", source=strava_source()),
-            vault=vault(),
-            transport=site.wire,
-        )
-        roam = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
-
-        assert await app.connections.resolve("roam", user_id="ada", connection_id=roam.id) == roam
-        with pytest.raises(NotFound, match="to strava"):
-            await app.connections.resolve("strava", user_id="ada", connection_id=roam.id)
-
-    in_world(tmp_path, main)
+    assert first.id in str(raised.value)
+    assert second.id in str(raised.value)
 
 
-def test_of_several_accounts_at_one_provider_one_must_be_named(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-        sync = Sync(name="notes", source=graph)
-        app = await world.app(sync, vault=vault(), transport=Site(world).wire)
-        first, second = [
-            await app.connections.connect_with_token(
-                "roam", Secret(name), user_id="ada", external_id=name
-            )
-            for name in ("one", "two")
-        ]
+@with_world
+async def test_each_provider_is_connected_in_its_own_way(world: World) -> None:
+    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+    app = await world.app(
+        Sync(name="notes", source=graph),
+        Sync(name="all", source=strava_source()),
+        vault=vault(),
+        transport=Site(world).wire,
+    )
 
-        with pytest.raises(InvalidInput, match="several accounts") as raised:
-            await app.connections.resolve("roam", user_id="ada", connection_id=None)
-
-        assert first.id in str(raised.value)
-        assert second.id in str(raised.value)
-
-    in_world(tmp_path, main)
+    assert app.connections.connects_by("strava") is ConnectBy.PAGE
+    assert app.connections.connects_by("roam") is ConnectBy.TOKEN
+    with pytest.raises(InvalidInput, match="there are: roam, strava"):
+        app.connections.connects_by("fitbit")
+    with pytest.raises(InvalidInput, match="connected on a page, not by a token"):
+        await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
 
 
-def test_each_provider_is_connected_in_its_own_way(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-        app = await world.app(
-            Sync(name="notes", source=graph),
-            Sync(name="all", source=strava_source()),
-            vault=vault(),
-            transport=Site(world).wire,
-        )
-
-        assert app.connections.connects_by("strava") is ConnectBy.PAGE
-        assert app.connections.connects_by("roam") is ConnectBy.TOKEN
-        with pytest.raises(InvalidInput, match="there are: roam, strava"):
-            app.connections.connects_by("fitbit")
-        with pytest.raises(InvalidInput, match="connected on a page, not by a token"):
-            await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
-
-    in_world(tmp_path, main)
-
-
-def test_two_who_connect_one_account_at_the_same_moment_make_one_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_two_who_connect_one_account_at_the_same_moment_make_one_connection(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a look that finds nothing, because the other is just about to write
-        site = Site(world)
-        app = await site.app()
-        first = await site.connect(app)
-        find, blind = SqlConnections.find, [1]
+    # Given a look that finds nothing, because the other is just about to write
+    site = Site(world)
+    app = await site.app()
+    first = await site.connect(app)
+    find, blind = SqlConnections.find, [1]
 
-        async def find_too_early(*args: Any) -> Any:
-            if blind[0]:
-                blind[0] -= 1
-                return None
-            return await find(*args)
+    async def find_too_early(*args: Any) -> Any:
+        if blind[0]:
+            blind[0] -= 1
+            return None
+        return await find(*args)
 
-        monkeypatch.setattr(SqlConnections, "find", find_too_early)
+    monkeypatch.setattr(SqlConnections, "find", find_too_early)
 
-        # Then the second look finds it
-        assert (await site.connect(app)).id == first.id
-        # And where no look ever does, it is told rather than tried for ever
-        blind[0] = 100
-        with pytest.raises(Conflict, match="over and over"):
-            await site.connect(app)
-
-    in_world(tmp_path, main)
+    # Then the second look finds it
+    assert (await site.connect(app)).id == first.id
+    # And where no look ever does, it is told rather than tried for ever
+    blind[0] = 100
+    with pytest.raises(Conflict, match="over and over"):
+        await site.connect(app)
 
 
-def test_a_connection_that_needs_its_user_cannot_be_resumed_by_hand(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        assert app._runtime.credentials is not None
-        await app._runtime.credentials.store.refuse(
-            connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
-        )
+@with_world
+async def test_a_connection_that_needs_its_user_cannot_be_resumed_by_hand(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    assert app._runtime.credentials is not None
+    await app._runtime.credentials.store.refuse(
+        connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
+    )
 
-        with pytest.raises(IllegalTransition, match="needs_reauth"):
-            await app.connections.resume(connection.id)
-
-    in_world(tmp_path, main)
+    with pytest.raises(IllegalTransition, match="needs_reauth"):
+        await app.connections.resume(connection.id)
 
 
-def test_without_sources_to_connect_to_nothing_is_connected(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given connections of an application whose sources have users' accounts
-        site = Site(world)
-        connection = await site.connect(await site.app())
-        app = await world.app()
+@with_world
+async def test_without_sources_to_connect_to_nothing_is_connected(world: World) -> None:
+    # Given connections of an application whose sources have users' accounts
+    site = Site(world)
+    connection = await site.connect(await site.app())
+    app = await world.app()
 
-        # Then one that has none can look at them, and neither make nor judge any
-        assert await app.connections.of_user("ada") == [connection]
-        with pytest.raises(InvalidInput, match="there are: none"):
-            await app.connections.connect_with_token("roam", Secret("x"), user_id="ada")
-        with pytest.raises(InvalidInput, match="none of their sources has an `auth`"):
-            await app.connections.mark_withdrawn(connection, "no")
-
-    in_world(tmp_path, main)
+    # Then one that has none can look at them, and neither make nor judge any
+    assert await app.connections.of_user("ada") == [connection]
+    with pytest.raises(InvalidInput, match="there are: none"):
+        await app.connections.connect_with_token("roam", Secret("x"), user_id="ada")
+    with pytest.raises(InvalidInput, match="none of their sources has an `auth`"):
+        await app.connections.mark_withdrawn(connection, "no")
 
 
 @pytest.mark.security(13)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from datetime import date, timedelta
 from io import StringIO
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +31,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.failure import read_failure
 from headgate.flow.connector_bug import PROGRAMMING_ERRORS, classify, log_bug
 from headgate.flow.job_view import event_for_user, for_user
-from tests.worlds import START, Read, ScriptedSource, World, in_world, kinds
+from tests.worlds import START, Read, ScriptedSource, World, kinds, with_world
 
 DAY = date(2025, 12, 24)
 CANARY = "s3cr3t-c4nary"
@@ -68,192 +67,176 @@ async def run(world: World, read: Read, *, mode: str = "full") -> tuple[App, Job
     return app, submitted.job
 
 
-def test_a_misspelt_key_is_told_as_ours_with_file_line_and_traceback(
-    tmp_path: Path, logged: StringIO
+@with_world
+async def test_a_misspelt_key_is_told_as_ours_with_file_line_and_traceback(
+    world: World, logged: StringIO
 ) -> None:
-    async def main(world: World) -> None:
-        app, job = await run(world, misspelt)
+    app, job = await run(world, misspelt)
 
-        # While it is tried again, nobody hears of busy servers
-        await world.clock.sleep(1)
-        job = await app.jobs.get(job.id)
-        view = await app.jobs.view(job)
-        assert (job.state, job.reason) == (JobState.PENDING, Reason.RETRYING)
-        assert view.message.startswith(f"{OURS} Trying again at 2026-01-01 00:00:0")
-        assert "vanue" not in repr(for_user(view))
+    # While it is tried again, nobody hears of busy servers
+    await world.clock.sleep(1)
+    job = await app.jobs.get(job.id)
+    view = await app.jobs.view(job)
+    assert (job.state, job.reason) == (JobState.PENDING, Reason.RETRYING)
+    assert view.message.startswith(f"{OURS} Trying again at 2026-01-01 00:00:0")
+    assert "vanue" not in repr(for_user(view))
 
-        # Operators see what it is and where
-        assert view.operator is not None and view.operator.error is not None
-        error = view.operator.error
-        assert error.kind == "ConnectorBug"
-        assert error.message.startswith("KeyError: 'vanue' at tests/flow/test_connector_bugs.py:")
-        assert (error.raised_at or "").startswith("tests/flow/test_connector_bugs.py:")
-        [event] = [each for each in await app.jobs.events(job.id) if each.kind == "retry"]
-        assert "test_connector_bugs.py" in str(event.data)
-        assert "vanue" not in str(event_for_user(event).data)
+    # Operators see what it is and where
+    assert view.operator is not None and view.operator.error is not None
+    error = view.operator.error
+    assert error.kind == "ConnectorBug"
+    assert error.message.startswith("KeyError: 'vanue' at tests/flow/test_connector_bugs.py:")
+    assert (error.raised_at or "").startswith("tests/flow/test_connector_bugs.py:")
+    [event] = [each for each in await app.jobs.events(job.id) if each.kind == "retry"]
+    assert "test_connector_bugs.py" in str(event.data)
+    assert "vanue" not in str(event_for_user(event).data)
 
-        # And the log has the traceback, at level error, without what was in the variables
-        line = bug_lines(logged)[0]
-        assert (line["level"], line["job"], line["of"]) == ("error", job.id, "pages")
-        assert 'found["vanue"]' in line["exception"]
-        assert CANARY not in logged.getvalue()
+    # And the log has the traceback, at level error, without what was in the variables
+    line = bug_lines(logged)[0]
+    assert (line["level"], line["job"], line["of"]) == ("error", job.id, "pages")
+    assert 'found["vanue"]' in line["exception"]
+    assert CANARY not in logged.getvalue()
 
-        # When it never works, the breaker stays shut and the job says so at its end
-        job = await world.until(app, job.id)
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
-        assert job.summary.pauses == 0
-        assert job.summary.errors == RetryPolicy().attempts_max
-        assert "breaker_opened" not in kinds(await app.jobs.events(job.id))
-        view = await app.jobs.view(job)
-        assert view.message.startswith(OURS)
-        assert view.retryable
-        assert app.measurements.connector_bugs["pages"] == RetryPolicy().attempts_max
-
-    in_world(tmp_path, main)
+    # When it never works, the breaker stays shut and the job says so at its end
+    job = await world.until(app, job.id)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
+    assert job.summary.pauses == 0
+    assert job.summary.errors == RetryPolicy().attempts_max
+    assert "breaker_opened" not in kinds(await app.jobs.events(job.id))
+    view = await app.jobs.view(job)
+    assert view.message.startswith(OURS)
+    assert view.retryable
+    assert app.measurements.connector_bugs["pages"] == RetryPolicy().attempts_max
 
 
-def test_a_bug_in_fetch_is_counted_too(tmp_path: Path, logged: StringIO) -> None:
-    async def main(world: World) -> None:
-        async def fetch(ctx: Context, item: Item) -> Document:
-            documents: dict[str, Document] = {}
-            return documents[item.id]
+@with_world
+async def test_a_bug_in_fetch_is_counted_too(world: World, logged: StringIO) -> None:
+    async def fetch(ctx: Context, item: Item) -> Document:
+        documents: dict[str, Document] = {}
+        return documents[item.id]
 
-        async def read(ctx: Context) -> Chunk:
-            fetched = await ctx.items.fetch_due(ctx, "photos", fetch)
-            return Chunk(error=fetched.error)
+    async def read(ctx: Context) -> Chunk:
+        fetched = await ctx.items.fetch_due(ctx, "photos", fetch)
+        return Chunk(error=fetched.error)
 
-        app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
-        photo = NewItem(
-            id="photo 1",
-            collection="photos",
-            user_id="ada",
-            connection_id="ada-1",
-            external_id="1",
-            start_time=START,
-        )
-        await app.items.register([photo])
-        await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")
-        await app.supervisor().start()
-        await world.clock.sleep(1)
+    app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
+    photo = NewItem(
+        id="photo 1",
+        collection="photos",
+        user_id="ada",
+        connection_id="ada-1",
+        external_id="1",
+        start_time=START,
+    )
+    await app.items.register([photo])
+    await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")
+    await app.supervisor().start()
+    await world.clock.sleep(1)
 
-        assert [line["item"] for line in bug_lines(logged)] == ["photo 1"]
-        assert app.measurements.connector_bugs["pages"] == 1
-
-    in_world(tmp_path, main)
+    assert [line["item"] for line in bug_lines(logged)] == ["photo 1"]
+    assert app.measurements.connector_bugs["pages"] == 1
 
 
-def test_a_bug_on_one_day_costs_that_day_alone(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return await misspelt(ctx) if ctx.day == DAY else Chunk(records=[Record("a", {})])
+@with_world
+async def test_a_bug_on_one_day_costs_that_day_alone(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        return await misspelt(ctx) if ctx.day == DAY else Chunk(records=[Record("a", {})])
 
-        app, job = await run(world, read, mode="history")
-        job = await world.until(app, job.id)
+    app, job = await run(world, read, mode="history")
+    job = await world.until(app, job.id)
 
-        assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
-        assert job.summary.pauses == 0
-
-    in_world(tmp_path, main)
+    assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
+    assert job.summary.pauses == 0
 
 
-def test_a_bug_on_all_days_makes_no_gaps_but_fails_the_job(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app, job = await run(world, misspelt, mode="history")
-        job = await world.until(app, job.id)
+@with_world
+async def test_a_bug_on_all_days_makes_no_gaps_but_fails_the_job(world: World) -> None:
+    app, job = await run(world, misspelt, mode="history")
+    job = await world.until(app, job.id)
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
-        assert (job.summary.days_failed, job.summary.pauses) == (0, 0)
-
-    in_world(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
+    assert (job.summary.days_failed, job.summary.pauses) == (0, 0)
 
 
-def test_a_bug_in_write_is_not_the_destinations_fault(tmp_path: Path, logged: StringIO) -> None:
+@with_world
+async def test_a_bug_in_write_is_not_the_destinations_fault(world: World, logged: StringIO) -> None:
     class Shelf:
         name = "shelf"
 
         async def write(self, batch: Batch) -> WriteResult:
             return batch.records[0].data.title  # type: ignore[attr-defined,no-any-return]
 
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return Chunk(records=[Record("a", {})])
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(records=[Record("a", {})])
 
-        sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
-        app = await world.app(sync)
-        job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
-        await app.supervisor().start()
-        job = await world.until(app, job.id)
+    sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
+    app = await world.app(sync)
+    job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
+    await app.supervisor().start()
+    job = await world.until(app, job.id)
 
-        assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
-        assert read_failure(job.error or "").kind == "ConnectorBug"
-        assert "batch.records[0].data.title" in bug_lines(logged)[0]["exception"]
-
-    in_world(tmp_path, main)
+    assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
+    assert read_failure(job.error or "").kind == "ConnectorBug"
+    assert "batch.records[0].data.title" in bug_lines(logged)[0]["exception"]
 
 
-def test_an_error_of_the_store_in_write_is_not_the_destinations_fault(tmp_path: Path) -> None:
+@with_world
+async def test_an_error_of_the_store_in_write_is_not_the_destinations_fault(world: World) -> None:
     class Shelf:
         name = "shelf"
 
         async def write(self, batch: Batch) -> WriteResult:
             raise StoreError("the database refused")
 
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return Chunk(records=[Record("a", {})])
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(records=[Record("a", {})])
 
-        sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
-        app = await world.app(sync)
-        job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
-        await app.supervisor().start()
-        job = await world.until(app, job.id)
+    sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
+    app = await world.app(sync)
+    job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
+    await app.supervisor().start()
+    job = await world.until(app, job.id)
 
-        assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
-        assert job.provider != "shelf"
-
-    in_world(tmp_path, main)
+    assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
+    assert job.provider != "shelf"
 
 
-def test_a_bug_that_comes_with_records_is_one_too(tmp_path: Path, logged: StringIO) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return Chunk(records=[Record("a", {})], cursor=1, error=KeyError("vanue"))
+@with_world
+async def test_a_bug_that_comes_with_records_is_one_too(world: World, logged: StringIO) -> None:
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(records=[Record("a", {})], cursor=1, error=KeyError("vanue"))
 
-        app, job = await run(world, read)
-        await world.until(app, job.id)
-        assert bug_lines(logged)[0]["error"] == "KeyError: 'vanue'"
-
-    in_world(tmp_path, main)
+    app, job = await run(world, read)
+    await world.until(app, job.id)
+    assert bug_lines(logged)[0]["error"] == "KeyError: 'vanue'"
 
 
-def test_a_probe_with_a_bug_lets_another_be_the_probe(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a provider that was down for two users, and a bug that only one of them meets
-        down = True
+@with_world
+async def test_a_probe_with_a_bug_lets_another_be_the_probe(world: World) -> None:
+    # Given a provider that was down for two users, and a bug that only one of them meets
+    down = True
 
-        async def read(ctx: Context) -> Chunk:
-            if down:
-                raise Transient("503")
-            return await misspelt(ctx) if ctx.user_id == "ada" else Chunk()
+    async def read(ctx: Context) -> Chunk:
+        if down:
+            raise Transient("503")
+        return await misspelt(ctx) if ctx.user_id == "ada" else Chunk()
 
-        policy = RetryPolicy(errors_max=0, backoff_s=100_000, backoff_s_max=100_000)
-        app = await world.app(Sync(name="pages", source=ScriptedSource(read), retry=policy))
-        jobs = [
-            (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job
-            for user in ("ada", "bob")
-        ]
-        await app.supervisor().start()
-        for job in jobs:
-            await world.until(app, job.id, JobState.PAUSED)
-        down = False
+    policy = RetryPolicy(errors_max=0, backoff_s=100_000, backoff_s_max=100_000)
+    app = await world.app(Sync(name="pages", source=ScriptedSource(read), retry=policy))
+    jobs = [
+        (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job
+        for user in ("ada", "bob")
+    ]
+    await app.supervisor().start()
+    for job in jobs:
+        await world.until(app, job.id, JobState.PAUSED)
+    down = False
 
-        # Then the other is not kept waiting
-        bob = await world.until(app, jobs[1].id)
-        assert bob.state is JobState.SUCCESS
-        ada = await app.jobs.get(jobs[0].id)
-        assert (ada.reason, ada.probe) == (Reason.RETRYING, False)
-
-    in_world(tmp_path, main)
+    # Then the other is not kept waiting
+    bob = await world.until(app, jobs[1].id)
+    assert bob.state is JobState.SUCCESS
+    ada = await app.jobs.get(jobs[0].id)
+    assert (ada.reason, ada.probe) == (Reason.RETRYING, False)
 
 
 @pytest.mark.parametrize("kind", PROGRAMMING_ERRORS)

@@ -1,7 +1,6 @@
 """A new job that goes on where the last one of its sync and connection stopped."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ from headgate import (
     Terminal,
 )
 from headgate.model.job import Progress
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import ScriptedSource, World, with_world
 
 
 async def four_pages(ctx: Context) -> Chunk:
@@ -36,102 +35,98 @@ async def four_pages(ctx: Context) -> Chunk:
     )
 
 
-def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a job that was cancelled after two of four pages
-        source = ScriptedSource(four_pages)
-        app = await world.app(Sync(name="notes", source=source))
-        since = datetime(2020, 1, 2, tzinfo=UTC)
-        first = await app.jobs.submit(
-            "notes",
-            user_id="ada",
-            connection_id="ada-1",
-            mode="since",
-            since=since,
-            lane="cold",
-            options={"graph": "work"},
+@with_world
+async def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(world: World) -> None:
+    # Given a job that was cancelled after two of four pages
+    source = ScriptedSource(four_pages)
+    app = await world.app(Sync(name="notes", source=source))
+    since = datetime(2020, 1, 2, tzinfo=UTC)
+    first = await app.jobs.submit(
+        "notes",
+        user_id="ada",
+        connection_id="ada-1",
+        mode="since",
+        since=since,
+        lane="cold",
+        options={"graph": "work"},
+    )
+    await app.supervisor().start()
+    while (await app.jobs.get(first.job.id)).steps < 2:
+        await world.clock.sleep(1)
+    with pytest.raises(ActiveJobExists):
+        await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
+    await app.jobs.cancel(first.job.id)
+    cancelled = await world.until(app, first.job.id)
+    assert cancelled.state is JobState.CANCELLED
+    read_before = len(source.calls)
+
+    # When another ends before its first checkpoint, and one that is ignored succeeds
+    unlucky = await app.jobs.submit(
+        "notes", user_id="ada", connection_id="ada-1", delay_s=3600, options={"dry": True}
+    )
+    await app.jobs.cancel(unlucky.job.id)
+
+    # And it is continued, twice with the same key
+    more = await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1", key="k")
+    same = await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1", key="k")
+
+    # Then one new job has what was asked for and the checkpoint of the first
+    assert (more.created, same.created) == (True, False)
+    assert same.job.id == more.job.id != first.job.id
+    assert (more.job.mode, more.job.lane) == (Mode.SINCE, Lane.COLD)
+    assert more.job.params == cancelled.params
+    assert (more.job.cursor, more.job.high_water) == (2, 1)
+    assert more.job.progress == Progress(done=2, total=4)
+
+    # And it reads exactly the pages that are left, and its success stores the mark
+    done = await world.until(app, more.job.id)
+    assert done.state is JobState.SUCCESS
+    assert [ctx.cursor for ctx in source.calls[read_before:]] == [2, 3]
+    assert done.summary.counts == {"pages": 4}
+    assert await app._store.high_water("notes", "ada-1") == 3
+
+    # And after a success there is nothing to continue, nor behind one that is ignored
+    with pytest.raises(IllegalTransition, match="reached a checkpoint"):
+        await app.jobs.continue_last(
+            "notes", user_id="ada", connection_id="ada-1", ignore=lambda job: True
         )
-        await app.supervisor().start()
-        while (await app.jobs.get(first.job.id)).steps < 2:
-            await world.clock.sleep(1)
-        with pytest.raises(ActiveJobExists):
-            await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
-        await app.jobs.cancel(first.job.id)
-        cancelled = await world.until(app, first.job.id)
-        assert cancelled.state is JobState.CANCELLED
-        read_before = len(source.calls)
-
-        # When another ends before its first checkpoint, and one that is ignored succeeds
-        unlucky = await app.jobs.submit(
-            "notes", user_id="ada", connection_id="ada-1", delay_s=3600, options={"dry": True}
-        )
-        await app.jobs.cancel(unlucky.job.id)
-
-        # And it is continued, twice with the same key
-        more = await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1", key="k")
-        same = await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1", key="k")
-
-        # Then one new job has what was asked for and the checkpoint of the first
-        assert (more.created, same.created) == (True, False)
-        assert same.job.id == more.job.id != first.job.id
-        assert (more.job.mode, more.job.lane) == (Mode.SINCE, Lane.COLD)
-        assert more.job.params == cancelled.params
-        assert (more.job.cursor, more.job.high_water) == (2, 1)
-        assert more.job.progress == Progress(done=2, total=4)
-
-        # And it reads exactly the pages that are left, and its success stores the mark
-        done = await world.until(app, more.job.id)
-        assert done.state is JobState.SUCCESS
-        assert [ctx.cursor for ctx in source.calls[read_before:]] == [2, 3]
-        assert done.summary.counts == {"pages": 4}
-        assert await app._store.high_water("notes", "ada-1") == 3
-
-        # And after a success there is nothing to continue, nor behind one that is ignored
-        with pytest.raises(IllegalTransition, match="reached a checkpoint"):
-            await app.jobs.continue_last(
-                "notes", user_id="ada", connection_id="ada-1", ignore=lambda job: True
-            )
-        with pytest.raises(IllegalTransition, match="succeeded"):
-            await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
-
-    in_world(tmp_path, main)
+    with pytest.raises(IllegalTransition, match="succeeded"):
+        await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
 
 
-def test_there_must_be_something_to_continue(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def fail(ctx: Context) -> Chunk:
-            raise Terminal("the graph is gone")
+@with_world
+async def test_there_must_be_something_to_continue(world: World) -> None:
+    async def fail(ctx: Context) -> Chunk:
+        raise Terminal("the graph is gone")
 
-        async def nothing(ctx: Context) -> Chunk:
-            raise NoData
+    async def nothing(ctx: Context) -> Chunk:
+        raise NoData
 
-        app = await world.app(
-            Sync(name="notes", source=ScriptedSource(fail)),
-            Sync(name="days", source=ScriptedSource(nothing, name="other")),
-        )
-        await app.supervisor().start()
+    app = await world.app(
+        Sync(name="notes", source=ScriptedSource(fail)),
+        Sync(name="days", source=ScriptedSource(nothing, name="other")),
+    )
+    await app.supervisor().start()
 
-        async def again() -> None:
-            await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
+    async def again() -> None:
+        await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
 
-        with pytest.raises(IllegalTransition, match="reached a checkpoint"):
-            await again()
+    with pytest.raises(IllegalTransition, match="reached a checkpoint"):
+        await again()
 
-        submitted = await app.jobs.submit("notes", user_id="ada", connection_id="ada-1")
-        assert (await world.until(app, submitted.job.id)).state is JobState.FAILED
-        with pytest.raises(IllegalTransition, match="reached a checkpoint"):
-            await again()
+    submitted = await app.jobs.submit("notes", user_id="ada", connection_id="ada-1")
+    assert (await world.until(app, submitted.job.id)).state is JobState.FAILED
+    with pytest.raises(IllegalTransition, match="reached a checkpoint"):
+        await again()
 
-        # Another user's job is not one's own.
-        with pytest.raises(IllegalTransition, match="reached a checkpoint"):
-            await app.jobs.continue_last("notes", user_id="eve", connection_id="ada-1")
+    # Another user's job is not one's own.
+    with pytest.raises(IllegalTransition, match="reached a checkpoint"):
+        await app.jobs.continue_last("notes", user_id="eve", connection_id="ada-1")
 
-        day = datetime(2020, 1, 1, tzinfo=UTC).date()
-        days = await app.jobs.submit(
-            "days", user_id="ada", connection_id="ada-1", mode="history", start=day, end=day
-        )
-        await world.until(app, days.job.id)
-        with pytest.raises(InvalidInput, match="backfill"):
-            await app.jobs.continue_last("days", user_id="ada", connection_id="ada-1")
-
-    in_world(tmp_path, main)
+    day = datetime(2020, 1, 1, tzinfo=UTC).date()
+    days = await app.jobs.submit(
+        "days", user_id="ada", connection_id="ada-1", mode="history", start=day, end=day
+    )
+    await world.until(app, days.job.id)
+    with pytest.raises(InvalidInput, match="backfill"):
+        await app.jobs.continue_last("days", user_id="ada", connection_id="ada-1")

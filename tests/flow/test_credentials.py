@@ -40,7 +40,7 @@ from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.store.sql.connections import SqlConnections
 from tests.connecting import Site, strava_auth, strava_source, submit, vault
-from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
+from tests.worlds import ScriptedSource, World, in_world, kinds, lanes, with_world
 
 TOKEN_PATH = "/oauth/token"
 LIST_PATH = "/api/v3/athlete/activities"
@@ -65,51 +65,49 @@ async def finished(site: Site, app: App, job: Job) -> Job:
 # ---- renewing ----------------------------------------------------------------------------------
 
 
-def test_a_token_that_ended_is_renewed_ahead_of_the_request(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        before = await held(app, connection)
-        await world.clock.sleep(SIX_HOURS_S)
-        await app.supervisor().start()
+@with_world
+async def test_a_token_that_ended_is_renewed_ahead_of_the_request(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    before = await held(app, connection)
+    await world.clock.sleep(SIX_HOURS_S)
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        # Then no request was made with the old one
-        assert (job.state, job.summary.errors, job.summary.records) == (JobState.SUCCESS, 0, 50)
-        assert site.wire.refreshes == 1
-        assert site.strava.requests.count(status=401) == 0
-        after = await held(app, connection)
-        assert (after.access != before.access, after.refresh != before.refresh) == (True, True)
-        assert after.connection.version == 2
-
-    in_world(tmp_path, main)
+    # Then no request was made with the old one
+    assert (job.state, job.summary.errors, job.summary.records) == (JobState.SUCCESS, 0, 50)
+    assert site.wire.refreshes == 1
+    assert site.strava.requests.count(status=401) == 0
+    after = await held(app, connection)
+    assert (after.access != before.access, after.refresh != before.refresh) == (True, True)
+    assert after.connection.version == 2
 
 
 @pytest.mark.fault(33)
-def test_a_token_that_is_refused_in_the_middle_is_renewed_once_by_ten_jobs(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given ten jobs of one connection, and a token that ends while they read
-        site = Site(world, activities=90)
-        names = [f"sync-{number}" for number in range(10)]
-        app = await site.app(*names, worker=lanes(hot=10))
-        connection = await site.connect(app)
-        site.strava.faults.next(FaultKind.TOKEN_EXPIRED, times=1, path=LIST_PATH)
-        jobs = [await submit(app, connection, name) for name in names]
+@with_world
+async def test_a_token_that_is_refused_in_the_middle_is_renewed_once_by_ten_jobs(
+    world: World,
+) -> None:
+    # Given ten jobs of one connection, and a token that ends while they read
+    site = Site(world, activities=90)
+    names = [f"sync-{number}" for number in range(10)]
+    app = await site.app(*names, worker=lanes(hot=10))
+    connection = await site.connect(app)
+    site.strava.faults.next(FaultKind.TOKEN_EXPIRED, times=1, path=LIST_PATH)
+    jobs = [await submit(app, connection, name) for name in names]
 
-        # When they run at once
-        await app.supervisor().start()
-        ended = [await finished(site, app, job) for job in jobs]
+    # When they run at once
+    await app.supervisor().start()
+    ended = [await finished(site, app, job) for job in jobs]
 
-        # Then one asked for a new token, for all of them, and no job failed a chunk
-        assert {job.state for job in ended} == {JobState.SUCCESS}
-        assert {job.summary.errors for job in ended} == {0}
-        assert site.wire.refreshes == 1
-        assert site.strava.requests.count(status=401) >= 1
-        assert (await app.connections.get(connection.id)).version == 2
-
-    in_world(tmp_path, main)
+    # Then one asked for a new token, for all of them, and no job failed a chunk
+    assert {job.state for job in ended} == {JobState.SUCCESS}
+    assert {job.summary.errors for job in ended} == {0}
+    assert site.wire.refreshes == 1
+    assert site.strava.requests.count(status=401) >= 1
+    assert (await app.connections.get(connection.id)).version == 2
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -177,51 +175,49 @@ def world_read(folder: Path, connection: Connection) -> OpenCredentials:
     return unseal(vault(), SealedConnection(connection, sealed))
 
 
-def test_a_token_that_ends_soon_serves_while_the_provider_cannot_renew_it(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given four minutes left, and a token endpoint that is down
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S - 240)
-        site.strava.faults.next(FaultKind.OUTAGE, times=100, path=TOKEN_PATH)
-        await app.supervisor().start()
+@with_world
+async def test_a_token_that_ends_soon_serves_while_the_provider_cannot_renew_it(
+    world: World,
+) -> None:
+    # Given four minutes left, and a token endpoint that is down
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S - 240)
+    site.strava.faults.next(FaultKind.OUTAGE, times=100, path=TOKEN_PATH)
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
-
-    in_world(tmp_path, main)
+    assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
 
 
 # ---- what is no error of the credentials -------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["outage", "time_out", "cut off"])
-def test_a_failure_while_renewing_is_tried_again_and_costs_no_connection(
-    tmp_path: Path, how: str
+@with_world
+async def test_a_failure_while_renewing_is_tried_again_and_costs_no_connection(
+    world: World, how: str
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a token endpoint that fails four times, before it does anything
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        if how == "cut off":
-            site.wire.before = cut_off(times=4)
-        else:
-            site.strava.faults.next(FaultKind(how), times=4, path=TOKEN_PATH)
-        await app.supervisor().start()
+    # Given a token endpoint that fails four times, before it does anything
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    if how == "cut off":
+        site.wire.before = cut_off(times=4)
+    else:
+        site.strava.faults.next(FaultKind(how), times=4, path=TOKEN_PATH)
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        # Then three tries failed one chunk, as they would for any failure of the provider's
-        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
-        assert "retry" in kinds(await app.jobs.events(job.id))
-        after = await app.connections.get(connection.id)
-        assert (after.state, after.version) == (ConnectionState.ACTIVE, 2)
-
-    in_world(tmp_path, main)
+    # Then three tries failed one chunk, as they would for any failure of the provider's
+    assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
+    assert "retry" in kinds(await app.jobs.events(job.id))
+    after = await app.connections.get(connection.id)
+    assert (after.state, after.version) == (ConnectionState.ACTIVE, 2)
 
 
 def cut_off(*, times: int) -> Callable[[Request], None]:
@@ -235,697 +231,641 @@ def cut_off(*, times: int) -> Callable[[Request], None]:
     return before
 
 
-def test_a_client_that_the_provider_does_not_know_blames_no_user(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        wrong = strava_auth(client_id="wrong")
-        misled = await site.app(source=strava_source(wrong))
-        await misled.supervisor().start()
+@with_world
+async def test_a_client_that_the_provider_does_not_know_blames_no_user(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    wrong = strava_auth(client_id="wrong")
+    misled = await site.app(source=strava_source(wrong))
+    await misled.supervisor().start()
 
-        job = await finished(site, misled, await submit(misled, connection))
+    job = await finished(site, misled, await submit(misled, connection))
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
-        assert "check client_id" in (job.error or "")
-        assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
-
-    in_world(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+    assert "check client_id" in (job.error or "")
+    assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
 
 
 # ---- what is -----------------------------------------------------------------------------------
 
 
-def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_again_mends_it(
-    tmp_path: Path,
+@with_world
+async def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_again_mends_it(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a user who took back what they had allowed
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        assert connection.external_id is not None
-        site.strava.tokens.revoke(connection.external_id, strava_auth().client_id)
-        await app.supervisor().start()
+    # Given a user who took back what they had allowed
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    assert connection.external_id is not None
+    site.strava.tokens.revoke(connection.external_id, strava_auth().client_id)
+    await app.supervisor().start()
 
-        # When a job runs
-        job = await finished(site, app, await submit(app, connection))
+    # When a job runs
+    job = await finished(site, app, await submit(app, connection))
 
-        # Then it ends at once, for that reason, and so is the connection's state
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-        assert (job.attempts, job.summary.errors, job.pauses) == (0, 1, 0)
-        assert kinds(await app.jobs.events(job.id)) == ["submitted", "failed"]
-        gone = await app.connections.get(connection.id)
-        assert (gone.state, gone.reason) == (
-            ConnectionState.NEEDS_REAUTH,
-            ConnectionReason.GRANT_REFUSED,
-        )
-        assert "invalid_grant" in (gone.error or "")
-        assert "needs you to sign in again" in (await app.jobs.view(job)).message
+    # Then it ends at once, for that reason, and so is the connection's state
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+    assert (job.attempts, job.summary.errors, job.pauses) == (0, 1, 0)
+    assert kinds(await app.jobs.events(job.id)) == ["submitted", "failed"]
+    gone = await app.connections.get(connection.id)
+    assert (gone.state, gone.reason) == (
+        ConnectionState.NEEDS_REAUTH,
+        ConnectionReason.GRANT_REFUSED,
+    )
+    assert "invalid_grant" in (gone.error or "")
+    assert "needs you to sign in again" in (await app.jobs.view(job)).message
 
-        # And the next job asks the provider nothing
-        asked = len(site.wire.sent)
-        second = await finished(site, app, await submit(app, connection))
-        assert (second.reason, len(site.wire.sent)) == (Reason.NEEDS_REAUTH, asked)
+    # And the next job asks the provider nothing
+    asked = len(site.wire.sent)
+    second = await finished(site, app, await submit(app, connection))
+    assert (second.reason, len(site.wire.sent)) == (Reason.NEEDS_REAUTH, asked)
 
-        # When the user connects again
-        again = await site.connect(app)
+    # When the user connects again
+    again = await site.connect(app)
 
-        # Then it is the same connection, and it works
-        assert (again.id, again.state) == (connection.id, ConnectionState.ACTIVE)
-        assert again.error is None
-        third = await app.jobs.retry_now(second.id)
-        assert (await finished(site, app, third)).state is JobState.SUCCESS
-
-    in_world(tmp_path, main)
+    # Then it is the same connection, and it works
+    assert (again.id, again.state) == (connection.id, ConnectionState.ACTIVE)
+    assert again.error is None
+    third = await app.jobs.retry_now(second.id)
+    assert (await finished(site, app, third)).state is JobState.SUCCESS
 
 
-def test_a_new_token_that_is_refused_too_needs_the_user(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a user who unticked the scope that is needed: Strava answers 401 whatever the token
-        site = Site(world)
-        site.strava.oauth.unticked.update(strava_auth().scopes)
-        app = await site.app()
-        connection = await site.connect(app)
-        await app.supervisor().start()
+@with_world
+async def test_a_new_token_that_is_refused_too_needs_the_user(world: World) -> None:
+    # Given a user who unticked the scope that is needed: Strava answers 401 whatever the token
+    site = Site(world)
+    site.strava.oauth.unticked.update(strava_auth().scopes)
+    app = await site.app()
+    connection = await site.connect(app)
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-        assert site.wire.count(LIST_PATH) == 2
-        gone = await app.connections.get(connection.id)
-        assert (gone.state, gone.reason) == (
-            ConnectionState.NEEDS_REAUTH,
-            ConnectionReason.ACCESS_REFUSED,
-        )
-
-    in_world(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+    assert site.wire.count(LIST_PATH) == 2
+    gone = await app.connections.get(connection.id)
+    assert (gone.state, gone.reason) == (
+        ConnectionState.NEEDS_REAUTH,
+        ConnectionReason.ACCESS_REFUSED,
+    )
 
 
-def test_a_token_without_a_way_to_renew_it_needs_the_user_when_it_ends(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        source = strava_source(strava_auth(refreshes=False))
-        app = await site.app(source=source)
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        await app.supervisor().start()
+@with_world
+async def test_a_token_without_a_way_to_renew_it_needs_the_user_when_it_ends(world: World) -> None:
+    site = Site(world)
+    source = strava_source(strava_auth(refreshes=False))
+    app = await site.app(source=source)
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        assert job.reason is Reason.NEEDS_REAUTH
-        assert (site.wire.refreshes, site.wire.count(LIST_PATH)) == (0, 0)
-        assert (await app.connections.get(connection.id)).reason is ConnectionReason.EXPIRED
-
-    in_world(tmp_path, main)
+    assert job.reason is Reason.NEEDS_REAUTH
+    assert (site.wire.refreshes, site.wire.count(LIST_PATH)) == (0, 0)
+    assert (await app.connections.get(connection.id)).reason is ConnectionReason.EXPIRED
 
 
 # ---- races and deaths --------------------------------------------------------------------------
 
 
 @pytest.mark.fault(33)
-def test_a_refusal_is_not_believed_where_another_worker_was_quicker(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that asks with a token which another has just exchanged
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        credentials = credentials_of(app)
-        store = credentials.store
-        old = await held(app, connection)
+@with_world
+async def test_a_refusal_is_not_believed_where_another_worker_was_quicker(world: World) -> None:
+    # Given a worker that asks with a token which another has just exchanged
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    credentials = credentials_of(app)
+    store = credentials.store
+    old = await held(app, connection)
 
-        async def other(*args: Any, **named: Any) -> bool:
-            # Between this one's look at the row and its request the other does everything.
-            store.lease = lease  # type: ignore[method-assign]
-            second = credentials_of(await site.app())
-            await second.renew(strava_auth(), old)
-            return True
+    async def other(*args: Any, **named: Any) -> bool:
+        # Between this one's look at the row and its request the other does everything.
+        store.lease = lease  # type: ignore[method-assign]
+        second = credentials_of(await site.app())
+        await second.renew(strava_auth(), old)
+        return True
 
-        lease = store.lease
-        store.lease = other  # type: ignore[method-assign]
+    lease = store.lease
+    store.lease = other  # type: ignore[method-assign]
 
-        # When the provider refuses it
-        new = await credentials.renew(strava_auth(), old)
+    # When the provider refuses it
+    new = await credentials.renew(strava_auth(), old)
 
-        # Then what the other got is used, and nobody is asked to connect again
-        assert site.wire.refreshes == 2
-        assert (new.connection.version, new.connection.state) == (2, ConnectionState.ACTIVE)
-        assert new.access == (await held(app, connection)).access != old.access
-
-    in_world(tmp_path, main)
+    # Then what the other got is used, and nobody is asked to connect again
+    assert site.wire.refreshes == 2
+    assert (new.connection.version, new.connection.state) == (2, ConnectionState.ACTIVE)
+    assert new.access == (await held(app, connection)).access != old.access
 
 
-def test_a_slow_worker_rescues_a_connection_that_was_given_up(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that is frozen with the provider's answer in its hands, past its lease
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        old = await held(app, connection)
-        slow = credentials_of(await site.app())
-        host = world.loop.host("slow")
+@with_world
+async def test_a_slow_worker_rescues_a_connection_that_was_given_up(world: World) -> None:
+    # Given a worker that is frozen with the provider's answer in its hands, past its lease
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    old = await held(app, connection)
+    slow = credentials_of(await site.app())
+    host = world.loop.host("slow")
 
-        def freeze(request: Request, response: Response) -> None:
-            if request.url.endswith(TOKEN_PATH):
-                site.wire.after = lambda request, response: None
-                host.pause()
-
-        site.wire.after = freeze
-        renewing = host.spawn(slow.renew(strava_auth(), old))
-        await world.clock.sleep(70)
-
-        # When another asks with the same token, and is refused
-        with pytest.raises(AuthExpired):
-            await credentials_of(app).renew(strava_auth(), old)
-        assert (await app.connections.get(connection.id)).state is ConnectionState.NEEDS_REAUTH
-
-        # Then the first, when it wakes, stores the only good pair there is
-        host.resume()
-        new = await renewing
-        assert new.connection.state is ConnectionState.ACTIVE
-        assert new.connection.reason is ConnectionReason.RENEWED
-        await app.supervisor().start()
-        assert (await finished(site, app, await submit(app, connection))).state is JobState.SUCCESS
-
-    in_world(tmp_path, main)
-
-
-def test_a_refusal_leaves_a_slow_worker_a_moment_to_store_what_it_got(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that is frozen with the answer in its hands, and wakes a second too late
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        old = await held(app, connection)
-        slow = credentials_of(await site.app())
-        host = world.loop.host("slow")
-
-        def freeze(request: Request, response: Response) -> None:
-            site.wire.after = wake
+    def freeze(request: Request, response: Response) -> None:
+        if request.url.endswith(TOKEN_PATH):
+            site.wire.after = lambda request, response: None
             host.pause()
 
-        def wake(request: Request, response: Response) -> None:
-            world.loop.call_later(1.0, host.resume)
+    site.wire.after = freeze
+    renewing = host.spawn(slow.renew(strava_auth(), old))
+    await world.clock.sleep(70)
 
-        site.wire.after = freeze
-        host.spawn(slow.renew(strava_auth(), old))
-        await world.clock.sleep(70)
+    # When another asks with the same token, and is refused
+    with pytest.raises(AuthExpired):
+        await credentials_of(app).renew(strava_auth(), old)
+    assert (await app.connections.get(connection.id)).state is ConnectionState.NEEDS_REAUTH
 
-        # When another asks with the same token, it is refused, and does not believe it at once
-        new = await credentials_of(app).renew(strava_auth(), old)
-
-        assert site.wire.refreshes == 2
-        assert (new.connection.state, new.connection.reason) == (
-            ConnectionState.ACTIVE,
-            ConnectionReason.CONNECTED,
-        )
-
-    in_world(tmp_path, main)
+    # Then the first, when it wakes, stores the only good pair there is
+    host.resume()
+    new = await renewing
+    assert new.connection.state is ConnectionState.ACTIVE
+    assert new.connection.reason is ConnectionReason.RENEWED
+    await app.supervisor().start()
+    assert (await finished(site, app, await submit(app, connection))).state is JobState.SUCCESS
 
 
-def test_a_worker_that_dies_between_storing_and_using_loses_nothing(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that dies the moment its new tokens are stored
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        old = await held(app, connection)
-        host = world.loop.host("dying")
-        dying = credentials_of(await site.app())
-        renew = dying.store.renew
+@with_world
+async def test_a_refusal_leaves_a_slow_worker_a_moment_to_store_what_it_got(world: World) -> None:
+    # Given a worker that is frozen with the answer in its hands, and wakes a second too late
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    old = await held(app, connection)
+    slow = credentials_of(await site.app())
+    host = world.loop.host("slow")
 
-        async def renew_and_die(*args: Any, **named: Any) -> Any:
-            await renew(*args, **named)
-            await host.crash_here()
+    def freeze(request: Request, response: Response) -> None:
+        site.wire.after = wake
+        host.pause()
 
-        dying.store.renew = renew_and_die  # type: ignore[method-assign]
-        host.spawn(dying.renew(strava_auth(), old))
-        await world.clock.sleep(5)
-        assert host.crashed
+    def wake(request: Request, response: Response) -> None:
+        world.loop.call_later(1.0, host.resume)
 
-        # Then another goes on with what was stored, without asking the provider
-        await app.supervisor().start()
-        job = await finished(site, app, await submit(app, connection))
-        assert (job.state, site.wire.refreshes) == (JobState.SUCCESS, 1)
+    site.wire.after = freeze
+    host.spawn(slow.renew(strava_auth(), old))
+    await world.clock.sleep(70)
 
-    in_world(tmp_path, main)
+    # When another asks with the same token, it is refused, and does not believe it at once
+    new = await credentials_of(app).renew(strava_auth(), old)
+
+    assert site.wire.refreshes == 2
+    assert (new.connection.state, new.connection.reason) == (
+        ConnectionState.ACTIVE,
+        ConnectionReason.CONNECTED,
+    )
+
+
+@with_world
+async def test_a_worker_that_dies_between_storing_and_using_loses_nothing(world: World) -> None:
+    # Given a worker that dies the moment its new tokens are stored
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    old = await held(app, connection)
+    host = world.loop.host("dying")
+    dying = credentials_of(await site.app())
+    renew = dying.store.renew
+
+    async def renew_and_die(*args: Any, **named: Any) -> Any:
+        await renew(*args, **named)
+        await host.crash_here()
+
+    dying.store.renew = renew_and_die  # type: ignore[method-assign]
+    host.spawn(dying.renew(strava_auth(), old))
+    await world.clock.sleep(5)
+    assert host.crashed
+
+    # Then another goes on with what was stored, without asking the provider
+    await app.supervisor().start()
+    job = await finished(site, app, await submit(app, connection))
+    assert (job.state, site.wire.refreshes) == (JobState.SUCCESS, 1)
 
 
 @pytest.mark.parametrize(
     ("grace", "ends_well"), [(True, True), (False, False)], ids=["like Fitbit", "like Strava"]
 )
-def test_a_worker_that_dies_with_the_answer_in_its_hands_costs_what_the_provider_makes_it_cost(
-    tmp_path: Path, grace: bool, ends_well: bool
+@with_world
+async def test_a_worker_that_dies_with_the_answer_in_hand_costs_what_the_provider_makes_it_cost(
+    world: World, grace: bool, ends_well: bool
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that dies after the provider answered, before anything is stored
-        site = Site(world)
-        rules = site.strava.tokens.rules
-        site.strava.tokens.rules = type(rules)(
-            access_s=rules.access_s, keep_above_s=3600, old_lives_until_used=grace
-        )
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        old = await held(app, connection)
-        host = world.loop.host("dying")
-        dying = credentials_of(await site.app())
+    # Given a worker that dies after the provider answered, before anything is stored
+    site = Site(world)
+    rules = site.strava.tokens.rules
+    site.strava.tokens.rules = type(rules)(
+        access_s=rules.access_s, keep_above_s=3600, old_lives_until_used=grace
+    )
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    old = await held(app, connection)
+    host = world.loop.host("dying")
+    dying = credentials_of(await site.app())
 
-        async def die(*args: Any, **named: Any) -> Any:
-            await host.crash_here()
+    async def die(*args: Any, **named: Any) -> Any:
+        await host.crash_here()
 
-        dying.store.renew = die  # type: ignore[method-assign]
-        host.spawn(dying.renew(strava_auth(), old))
-        await world.clock.sleep(5)
-        assert host.crashed
+    dying.store.renew = die  # type: ignore[method-assign]
+    host.spawn(dying.renew(strava_auth(), old))
+    await world.clock.sleep(5)
+    assert host.crashed
 
-        # When another comes, it waits for the dead one's lease, and asks again
-        await app.supervisor().start()
-        job = await finished(site, app, await submit(app, connection))
+    # When another comes, it waits for the dead one's lease, and asks again
+    await app.supervisor().start()
+    job = await finished(site, app, await submit(app, connection))
 
-        # Then where the old token is good until the new one is used, nothing is lost
-        if ends_well:
-            assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
-        else:
-            # and where it is dead at once, the user must connect again, and is told why.
-            assert job.reason is Reason.NEEDS_REAUTH
-            assert "may have been lost" in (job.error or "")
-        assert site.wire.refreshes == 2
-
-    in_world(tmp_path, main)
-
-
-def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a store that fails three times: twice before it writes, once after
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        store = credentials_of(app).store
-        renew, fails = store.renew, [False, False, True]
-
-        async def failing(*args: Any, **named: Any) -> Any:
-            if fails:
-                if fails.pop(0):
-                    await renew(*args, **named)
-                raise StoreUnavailable
-            return await renew(*args, **named)
-
-        store.renew = failing  # type: ignore[method-assign]
-        await app.supervisor().start()
-
-        job = await finished(site, app, await submit(app, connection))
-
-        # Then the one pair that the provider gave out was stored, and is used
+    # Then where the old token is good until the new one is used, nothing is lost
+    if ends_well:
         assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
-        assert (site.wire.refreshes, fails) == (1, [])
-        assert (await app.connections.get(connection.id)).version == 2
+    else:
+        # and where it is dead at once, the user must connect again, and is told why.
+        assert job.reason is Reason.NEEDS_REAUTH
+        assert "may have been lost" in (job.error or "")
+    assert site.wire.refreshes == 2
 
-    in_world(tmp_path, main)
 
+@with_world
+async def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(world: World) -> None:
+    # Given a store that fails three times: twice before it writes, once after
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    store = credentials_of(app).store
+    renew, fails = store.renew, [False, False, True]
 
-def test_a_store_that_stays_away_fails_the_chunk(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-
-        async def failing(*args: Any, **named: Any) -> Any:
+    async def failing(*args: Any, **named: Any) -> Any:
+        if fails:
+            if fails.pop(0):
+                await renew(*args, **named)
             raise StoreUnavailable
+        return await renew(*args, **named)
 
-        credentials_of(app).store.renew = failing  # type: ignore[method-assign]
+    store.renew = failing  # type: ignore[method-assign]
+    await app.supervisor().start()
 
-        with pytest.raises(StoreUnavailable):
-            await credentials_of(app).renew(strava_auth(), await held(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-    in_world(tmp_path, main)
-
-
-def test_a_refusal_that_comes_too_late_is_not_noted(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given another who stores new tokens in the very moment of the refusal
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        credentials = credentials_of(app)
-        store = credentials.store
-        old = await held(app, connection)
-        refuse = store.refuse
-
-        async def just_too_late(*args: Any, **named: Any) -> Any:
-            store.refuse = refuse  # type: ignore[method-assign]
-            linked = await store.get_sealed(connection.id, user_id="ada")
-            renewal = Renewal(sealed=linked.sealed, expires_at=None)
-            assert await store.renew(connection.id, renewal, version=1) is not None
-            return await refuse(*args, **named)
-
-        store.refuse = just_too_late  # type: ignore[method-assign]
-        site.strava.tokens.revoke(connection.external_id or "", strava_auth().client_id)
-
-        # Then those are what is used
-        new = await credentials.renew(strava_auth(), old)
-        assert (new.connection.version, new.connection.state) == (2, ConnectionState.ACTIVE)
-
-    in_world(tmp_path, main)
+    # Then the one pair that the provider gave out was stored, and is used
+    assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
+    assert (site.wire.refreshes, fails) == (1, [])
+    assert (await app.connections.get(connection.id)).version == 2
 
 
-def test_what_another_has_given_up_is_not_asked_for_again(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        old = await held(app, connection)
-        store = credentials_of(app).store
+@with_world
+async def test_a_store_that_stays_away_fails_the_chunk(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
 
-        async def refuse() -> Any:
-            return await store.refuse(
-                connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="said so"
-            )
+    async def failing(*args: Any, **named: Any) -> Any:
+        raise StoreUnavailable
 
-        assert await refuse() is not None
-        with pytest.raises(AuthExpired, match=r"grant_refused \(said so\)"):
-            await credentials_of(app).renew(strava_auth(), old)
-        # Nor is it noted twice.
-        await credentials_of(app).reject(old, "said so too")
-        assert (await app.connections.get(connection.id)).error == "said so"
-        assert site.wire.refreshes == 0
+    credentials_of(app).store.renew = failing  # type: ignore[method-assign]
 
-    in_world(tmp_path, main)
+    with pytest.raises(StoreUnavailable):
+        await credentials_of(app).renew(strava_auth(), await held(app, connection))
 
 
-def test_a_renewal_that_is_ended_by_force_gives_its_lease_back(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        credentials = credentials_of(app)
-        old = await held(app, connection)
-        site.strava.faults.next(FaultKind.TIME_OUT, path=TOKEN_PATH)
-        waiting = asyncio.create_task(credentials.renew(strava_auth(), old))
-        await world.clock.sleep(1)
+@with_world
+async def test_a_refusal_that_comes_too_late_is_not_noted(world: World) -> None:
+    # Given another who stores new tokens in the very moment of the refusal
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    credentials = credentials_of(app)
+    store = credentials.store
+    old = await held(app, connection)
+    refuse = store.refuse
 
-        [renewal] = credentials._renewing.values()
-        renewal.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
+    async def just_too_late(*args: Any, **named: Any) -> Any:
+        store.refuse = refuse  # type: ignore[method-assign]
+        linked = await store.get_sealed(connection.id, user_id="ada")
+        renewal = Renewal(sealed=linked.sealed, expires_at=None)
+        assert await store.renew(connection.id, renewal, version=1) is not None
+        return await refuse(*args, **named)
 
-        assert credentials._renewing == {}
-        assert (await credentials.renew(strava_auth(), old)).connection.version == 2
+    store.refuse = just_too_late  # type: ignore[method-assign]
+    site.strava.tokens.revoke(connection.external_id or "", strava_auth().client_id)
 
-    in_world(tmp_path, main)
-
-
-def test_whoever_waits_may_leave_and_the_renewal_goes_on(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a job that is cut short while its token is being renewed
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        credentials = credentials_of(app)
-        old = await held(app, connection)
-        waiting = asyncio.create_task(credentials.renew(strava_auth(), old))
-        await world.clock.sleep(0.15)
-        assert site.wire.refreshes == 1
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-        # When the process closes in peace
-        await credentials.close()
-
-        # Then what the provider gave is stored
-        assert (await app.connections.get(connection.id)).version == 2
-
-    in_world(tmp_path, main)
+    # Then those are what is used
+    new = await credentials.renew(strava_auth(), old)
+    assert (new.connection.version, new.connection.state) == (2, ConnectionState.ACTIVE)
 
 
-def test_a_failure_that_nobody_waits_for_any_more_is_not_left_lying(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        site.strava.faults.next(FaultKind.OUTAGE, path=TOKEN_PATH)
-        old = await held(app, connection)
-        waiting = asyncio.create_task(credentials_of(app).renew(strava_auth(), old))
-        await world.clock.sleep(0.05)
-        waiting.cancel()
-        # The loop fails a run in which an error is never looked at.
-        await world.clock.sleep(10)
-        # And the lease was given back.
-        assert (await credentials_of(app).renew(strava_auth(), old)).connection.version == 2
+@with_world
+async def test_what_another_has_given_up_is_not_asked_for_again(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    old = await held(app, connection)
+    store = credentials_of(app).store
 
-    in_world(tmp_path, main)
-
-
-def test_a_lease_that_another_holds_for_long_puts_the_job_off(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await world.clock.sleep(SIX_HOURS_S)
-        store = SqlConnections(app._database)
-        assert await store.lease(
-            connection.id, version=1, holder="another", term=timedelta(seconds=60)
+    async def refuse() -> Any:
+        return await store.refuse(
+            connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="said so"
         )
-        with pytest.raises(Deferred, match="another worker"):
-            await credentials_of(app).renew(strava_auth(), await held(app, connection))
-        await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    assert await refuse() is not None
+    with pytest.raises(AuthExpired, match=r"grant_refused \(said so\)"):
+        await credentials_of(app).renew(strava_auth(), old)
+    # Nor is it noted twice.
+    await credentials_of(app).reject(old, "said so too")
+    assert (await app.connections.get(connection.id)).error == "said so"
+    assert site.wire.refreshes == 0
 
-        assert (job.state, job.summary.errors, site.wire.refreshes) == (JobState.SUCCESS, 0, 1)
 
-    in_world(tmp_path, main)
+@with_world
+async def test_a_renewal_that_is_ended_by_force_gives_its_lease_back(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    credentials = credentials_of(app)
+    old = await held(app, connection)
+    site.strava.faults.next(FaultKind.TIME_OUT, path=TOKEN_PATH)
+    waiting = asyncio.create_task(credentials.renew(strava_auth(), old))
+    await world.clock.sleep(1)
+
+    [renewal] = credentials._renewing.values()
+    renewal.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert credentials._renewing == {}
+    assert (await credentials.renew(strava_auth(), old)).connection.version == 2
+
+
+@with_world
+async def test_whoever_waits_may_leave_and_the_renewal_goes_on(world: World) -> None:
+    # Given a job that is cut short while its token is being renewed
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    credentials = credentials_of(app)
+    old = await held(app, connection)
+    waiting = asyncio.create_task(credentials.renew(strava_auth(), old))
+    await world.clock.sleep(0.15)
+    assert site.wire.refreshes == 1
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    # When the process closes in peace
+    await credentials.close()
+
+    # Then what the provider gave is stored
+    assert (await app.connections.get(connection.id)).version == 2
+
+
+@with_world
+async def test_a_failure_that_nobody_waits_for_any_more_is_not_left_lying(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    site.strava.faults.next(FaultKind.OUTAGE, path=TOKEN_PATH)
+    old = await held(app, connection)
+    waiting = asyncio.create_task(credentials_of(app).renew(strava_auth(), old))
+    await world.clock.sleep(0.05)
+    waiting.cancel()
+    # The loop fails a run in which an error is never looked at.
+    await world.clock.sleep(10)
+    # And the lease was given back.
+    assert (await credentials_of(app).renew(strava_auth(), old)).connection.version == 2
+
+
+@with_world
+async def test_a_lease_that_another_holds_for_long_puts_the_job_off(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await world.clock.sleep(SIX_HOURS_S)
+    store = SqlConnections(app._database)
+    assert await store.lease(connection.id, version=1, holder="another", term=timedelta(seconds=60))
+    with pytest.raises(Deferred, match="another worker"):
+        await credentials_of(app).renew(strava_auth(), await held(app, connection))
+    await app.supervisor().start()
+
+    job = await finished(site, app, await submit(app, connection))
+
+    assert (job.state, job.summary.errors, site.wire.refreshes) == (JobState.SUCCESS, 0, 1)
 
 
 # ---- states of a connection --------------------------------------------------------------------
 
 
-def test_a_paused_connection_does_not_run_says_so_and_goes_on(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        await app.connections.pause(connection.id, user_id="ada")
-        job = await submit(app, connection)
-        await app.supervisor().start()
-        await world.clock.sleep(1_000)
+@with_world
+async def test_a_paused_connection_does_not_run_says_so_and_goes_on(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    await app.connections.pause(connection.id, user_id="ada")
+    job = await submit(app, connection)
+    await app.supervisor().start()
+    await world.clock.sleep(1_000)
 
-        waiting = await app.jobs.get(job.id)
-        assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.CONNECTION_PAUSED)
-        said = (await app.jobs.view(waiting)).message
-        assert said.startswith("The connection to strava is paused; checking again")
-        assert (waiting.attempts, waiting.summary.errors) == (0, 0)
-        assert site.wire.count(LIST_PATH) == 0
+    waiting = await app.jobs.get(job.id)
+    assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.CONNECTION_PAUSED)
+    said = (await app.jobs.view(waiting)).message
+    assert said.startswith("The connection to strava is paused; checking again")
+    assert (waiting.attempts, waiting.summary.errors) == (0, 0)
+    assert site.wire.count(LIST_PATH) == 0
 
-        await app.connections.resume(connection.id, user_id="ada")
-        assert (await finished(site, app, job)).state is JobState.SUCCESS
-
-    in_world(tmp_path, main)
+    await app.connections.resume(connection.id, user_id="ada")
+    assert (await finished(site, app, job)).state is JobState.SUCCESS
 
 
-def test_a_connection_that_stays_paused_counts_as_no_outage(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a sync that takes more than two deferrals in a row for an outage
-        site = Site(world)
-        sync = Sync(name="all", source=strava_source(), retry=RetryPolicy(deferrals_max=2))
-        app = await world.app(sync, transport=site.wire, vault=vault())
-        connection = await site.connect(app)
-        await app.connections.pause(connection.id)
-        job = await submit(app, connection)
-        await app.supervisor().start()
-        await world.clock.sleep(3_600)
+@with_world
+async def test_a_connection_that_stays_paused_counts_as_no_outage(world: World) -> None:
+    # Given a sync that takes more than two deferrals in a row for an outage
+    site = Site(world)
+    sync = Sync(name="all", source=strava_source(), retry=RetryPolicy(deferrals_max=2))
+    app = await world.app(sync, transport=site.wire, vault=vault())
+    connection = await site.connect(app)
+    await app.connections.pause(connection.id)
+    job = await submit(app, connection)
+    await app.supervisor().start()
+    await world.clock.sleep(3_600)
 
-        waiting = await app.jobs.get(job.id)
-        assert (waiting.state, waiting.pauses) == (JobState.PENDING, 0)
-        assert waiting.deferrals >= 10
-
-    in_world(tmp_path, main)
+    waiting = await app.jobs.get(job.id)
+    assert (waiting.state, waiting.pauses) == (JobState.PENDING, 0)
+    assert waiting.deferrals >= 10
 
 
 @pytest.mark.parametrize("whose", ["nobody's", "another user's", "another provider's"])
-def test_a_job_for_a_connection_that_is_not_its_own_does_not_run(
-    tmp_path: Path, whose: str
+@with_world
+async def test_a_job_for_a_connection_that_is_not_its_own_does_not_run(
+    world: World, whose: str
 ) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        other = "conn_404" if whose == "nobody's" else connection.id
-        user = "bob" if whose == "another user's" else "ada"
-        if whose == "another provider's":
-            source = strava_source()
-            source.name = "strove"
-            source.budget = None
-            app = await site.app("strove", source=source)
-        sync = "strove" if whose == "another provider's" else "all"
-        job = (await app.jobs.submit(sync, user_id=user, connection_id=other)).job
-        await app.supervisor().start()
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    other = "conn_404" if whose == "nobody's" else connection.id
+    user = "bob" if whose == "another user's" else "ada"
+    if whose == "another provider's":
+        source = strava_source()
+        source.name = "strove"
+        source.budget = None
+        app = await site.app("strove", source=source)
+    sync = "strove" if whose == "another provider's" else "all"
+    job = (await app.jobs.submit(sync, user_id=user, connection_id=other)).job
+    await app.supervisor().start()
 
-        job = await finished(site, app, job)
+    job = await finished(site, app, job)
 
-        # There is one to connect again only where there is one.
-        reason = Reason.NEEDS_REAUTH if whose == "another provider's" else Reason.REFUSED
-        assert (job.state, job.reason) == (JobState.FAILED, reason)
-        assert "connect the account" in (job.error or "")
-        assert site.wire.count(LIST_PATH) == 0
-
-    in_world(tmp_path, main)
+    # There is one to connect again only where there is one.
+    reason = Reason.NEEDS_REAUTH if whose == "another provider's" else Reason.REFUSED
+    assert (job.state, job.reason) == (JobState.FAILED, reason)
+    assert "connect the account" in (job.error or "")
+    assert site.wire.count(LIST_PATH) == 0
 
 
 @pytest.mark.fault(38)
-def test_credentials_under_a_key_that_is_gone_end_the_job_and_leave_the_connection(
-    tmp_path: Path,
+@with_world
+async def test_credentials_under_a_key_that_is_gone_end_the_job_and_leave_the_connection(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        first = await site.app()
-        connection = await site.connect(first)
-        app = await site.app(vault=vault("k2"))
-        await app.supervisor().start()
+    site = Site(world)
+    first = await site.app()
+    connection = await site.connect(first)
+    app = await site.app(vault=vault("k2"))
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        # Then the reason is told, and once the key is back everything is as it was
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-        assert (job.error or "").startswith(CredentialsUnreadable.__name__)
-        assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
-
-    in_world(tmp_path, main)
+    # Then the reason is told, and once the key is back everything is as it was
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+    assert (job.error or "").startswith(CredentialsUnreadable.__name__)
+    assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
 
 
 # ---- a source and its API ----------------------------------------------------------------------
 
 
-def test_a_source_without_an_api_is_told_so(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            await ctx.http.get("/x")
-            return Chunk()
+@with_world
+async def test_a_source_without_an_api_is_told_so(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        await ctx.http.get("/x")
+        return Chunk()
 
-        app = await world.app(Sync(name="plain", source=ScriptedSource(read)))
-        job = (await app.jobs.submit("plain", user_id="ada", connection_id="c")).job
-        await app.supervisor().start()
+    app = await world.app(Sync(name="plain", source=ScriptedSource(read)))
+    job = (await app.jobs.submit("plain", user_id="ada", connection_id="c")).job
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
-        assert "make it a headgate.ApiSource" in (job.error or "")
-
-    in_world(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+    assert "make it a headgate.ApiSource" in (job.error or "")
 
 
 @pytest.mark.parametrize(
     ("missing", "told"),
     [("transport", "has no HTTP transport"), ("credentials", "no encryption keys")],
 )
-def test_a_source_whose_surroundings_are_missing_says_which(
-    tmp_path: Path, missing: str, told: str
+@with_world
+async def test_a_source_whose_surroundings_are_missing_says_which(
+    world: World, missing: str, told: str
 ) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        job = await submit(app, await site.connect(app))
-        app._runtime = msgspec.structs.replace(app._runtime, **{missing: None})
-        await app.supervisor().start()
+    site = Site(world)
+    app = await site.app()
+    job = await submit(app, await site.connect(app))
+    app._runtime = msgspec.structs.replace(app._runtime, **{missing: None})
+    await app.supervisor().start()
 
-        ended = await finished(site, app, job)
+    ended = await finished(site, app, job)
 
-        assert (ended.state, ended.reason) == (JobState.FAILED, Reason.REFUSED)
-        assert told in (ended.error or "")
-
-    in_world(tmp_path, main)
+    assert (ended.state, ended.reason) == (JobState.FAILED, Reason.REFUSED)
+    assert told in (ended.error or "")
 
 
-def test_the_providers_counts_and_limits_reach_the_budget(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given somebody else who spends from the same application's limits
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        # Not at the edge of a window, where counts may belong to either side.
-        await world.clock.sleep(60)
-        for _ in range(40):
-            site.strava.meter.arrive()
-        await app.supervisor().start()
+@with_world
+async def test_the_providers_counts_and_limits_reach_the_budget(world: World) -> None:
+    # Given somebody else who spends from the same application's limits
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    # Not at the edge of a window, where counts may belong to either side.
+    await world.clock.sleep(60)
+    for _ in range(40):
+        site.strava.meter.arrive()
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        # Then our count is no lower than Strava's
-        assert job.state is JobState.SUCCESS
-        [use] = await app.budgets.use("strava")
-        by_name = {window.limit: window.used for window in use.windows}
-        read = site.strava.meter.read().used
-        assert by_name["read 15min"] >= read["read_15min"] > 40
-        assert by_name["day"] >= read["overall_day"]
-
-    in_world(tmp_path, main)
+    # Then our count is no lower than Strava's
+    assert job.state is JobState.SUCCESS
+    [use] = await app.budgets.use("strava")
+    by_name = {window.limit: window.used for window in use.windows}
+    read = site.strava.meter.read().used
+    assert by_name["read 15min"] >= read["read_15min"] > 40
+    assert by_name["day"] >= read["overall_day"]
 
 
-def test_a_429_defers_every_job_until_the_provider_opens_again(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app("a", "b")
-        connection = await site.connect(app)
-        site.strava.faults.next(FaultKind.RATE_LIMITED, times=1, path=LIST_PATH)
-        await app.supervisor().start()
+@with_world
+async def test_a_429_defers_every_job_until_the_provider_opens_again(world: World) -> None:
+    site = Site(world)
+    app = await site.app("a", "b")
+    connection = await site.connect(app)
+    site.strava.faults.next(FaultKind.RATE_LIMITED, times=1, path=LIST_PATH)
+    await app.supervisor().start()
 
-        first = await finished(site, app, await submit(app, connection, "a"))
-        assert (first.state, first.summary.errors) == (JobState.SUCCESS, 0)
-        assert first.summary.deferrals >= 1
-        assert site.strava.requests.count(status=429) == 1
-
-    in_world(tmp_path, main)
+    first = await finished(site, app, await submit(app, connection, "a"))
+    assert (first.state, first.summary.errors) == (JobState.SUCCESS, 0)
+    assert first.summary.deferrals >= 1
+    assert site.strava.requests.count(status=429) == 1
 
 
-def test_a_refused_application_ends_the_job_and_not_the_connection(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        connection = await site.connect(app)
-        site.strava.faults.next(FaultKind.FORBIDDEN, times=1, path=LIST_PATH)
-        await app.supervisor().start()
+@with_world
+async def test_a_refused_application_ends_the_job_and_not_the_connection(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    connection = await site.connect(app)
+    site.strava.faults.next(FaultKind.FORBIDDEN, times=1, path=LIST_PATH)
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
-        assert (job.error or "").startswith(Forbidden.__name__)
-        assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
-
-    in_world(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+    assert (job.error or "").startswith(Forbidden.__name__)
+    assert (await app.connections.get(connection.id)).state is ConnectionState.ACTIVE
 
 
-def test_a_wire_that_fails_now_and_then_is_hidden_from_the_job(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world, activities=200)
-        draw = Random(3)
+@with_world
+async def test_a_wire_that_fails_now_and_then_is_hidden_from_the_job(world: World) -> None:
+    site = Site(world, activities=200)
+    draw = Random(3)
 
-        def before(request: Request) -> None:
-            if urlsplit(request.url).path == LIST_PATH and draw.random() < 0.3:
-                raise Transient("cut off")
+    def before(request: Request) -> None:
+        if urlsplit(request.url).path == LIST_PATH and draw.random() < 0.3:
+            raise Transient("cut off")
 
-        app = await site.app()
-        connection = await site.connect(app)
-        site.wire.before = before
-        await app.supervisor().start()
+    app = await site.app()
+    connection = await site.connect(app)
+    site.wire.before = before
+    await app.supervisor().start()
 
-        job = await finished(site, app, await submit(app, connection))
+    job = await finished(site, app, await submit(app, connection))
 
-        assert (job.state, job.summary.records) == (JobState.SUCCESS, 200)
-        # Every attempt was counted, the failed ones too.
-        [use] = await app.budgets.use("strava")
-        used = {window.limit: window for window in use.windows}["read day"]
-        assert used.used == site.wire.count(LIST_PATH)
-        assert used.retries > 0
-
-    in_world(tmp_path, main)
+    assert (job.state, job.summary.records) == (JobState.SUCCESS, 200)
+    # Every attempt was counted, the failed ones too.
+    [use] = await app.budgets.use("strava")
+    used = {window.limit: window for window in use.windows}["read day"]
+    assert used.used == site.wire.count(LIST_PATH)
+    assert used.retries > 0

@@ -26,6 +26,9 @@ from headgate.model.states import DELIVERY, DeliveryState
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX
 from tests.outboxes import LEASE, PostOffice, ScriptedSender, in_post_office, target
 from tests.stores import SOON_S
+from tests.worlds import as_test
+
+with_post_office = as_test(in_post_office)
 
 DOWN = SendFailure("it answered 503")
 WRONG_KEY = TargetRefusal("it answered 401: the API key is missing or wrong")
@@ -56,70 +59,62 @@ def of_event(found: list[dict[str, Any]], event: str) -> list[dict[str, Any]]:
 # ---- what is sent ------------------------------------------------------------------------------
 
 
-def test_everything_that_is_due_is_sent_once_the_oldest_first(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
+@with_post_office
+async def test_everything_that_is_due_is_sent_once_the_oldest_first(office: PostOffice) -> None:
+    await office.enqueue("a", "b", "c")
 
-        with told() as lines:
-            result = await office.drain()
+    with told() as lines:
+        result = await office.drain()
 
-        assert office.sender.keys == ["a", "b", "c"]
-        assert (result.target, result.sent, result.processed, result.more) == ("local", 3, 3, False)
-        assert set((await office.states()).values()) == {"sent"}
-        assert (await office.drain()).processed == 0
-        assert [line["target"] for line in of_event(lines, "drain_began")] == ["local"]
-        [ended] = of_event(lines, "drain_ended")
-        assert (ended["processed"], ended["sent"], ended["failed"]) == (3, 3, 0)
-
-    in_post_office(tmp_path, main)
+    assert office.sender.keys == ["a", "b", "c"]
+    assert (result.target, result.sent, result.processed, result.more) == ("local", 3, 3, False)
+    assert set((await office.states()).values()) == {"sent"}
+    assert (await office.drain()).processed == 0
+    assert [line["target"] for line in of_event(lines, "drain_began")] == ["local"]
+    [ended] = of_event(lines, "drain_ended")
+    assert (ended["processed"], ended["sent"], ended["failed"]) == (3, 3, 0)
 
 
-def test_a_drain_of_nothing_is_told_unless_nobody_asked_for_it(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        with told() as lines:
-            result = await office.drain()
-        assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
-        assert (result.processed, lines[1]["processed"]) == (0, 0)
-        with told() as lines:
-            await office.drain(quiet=True)
-        assert lines == []
+@with_post_office
+async def test_a_drain_of_nothing_is_told_unless_nobody_asked_for_it(office: PostOffice) -> None:
+    with told() as lines:
+        result = await office.drain()
+    assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
+    assert (result.processed, lines[1]["processed"]) == (0, 0)
+    with told() as lines:
+        await office.drain(quiet=True)
+    assert lines == []
 
-        # And one that nobody asked for is told if it has something to send
-        await office.enqueue("a")
-        with told() as lines:
-            await office.drain(quiet=True)
-        assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
-
-    in_post_office(tmp_path, main)
+    # And one that nobody asked for is told if it has something to send
+    await office.enqueue("a")
+    with told() as lines:
+        await office.drain(quiet=True)
+    assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
 
 
-def test_the_end_of_a_drain_that_fails_is_told_with_what_it_did(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b")
-        office.store.fail_before["claim"] = 1
+@with_post_office
+async def test_the_end_of_a_drain_that_fails_is_told_with_what_it_did(office: PostOffice) -> None:
+    await office.enqueue("a", "b")
+    office.store.fail_before["claim"] = 1
 
-        with told() as lines, pytest.raises(StoreUnavailable):
-            await office.drain()
+    with told() as lines, pytest.raises(StoreUnavailable):
+        await office.drain()
 
-        assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
-
-    in_post_office(tmp_path, main)
+    assert [line["event"] for line in lines] == ["drain_began", "drain_ended"]
 
 
-def test_no_more_are_sent_than_the_limit(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue(*names(7))
+@with_post_office
+async def test_no_more_are_sent_than_the_limit(office: PostOffice) -> None:
+    await office.enqueue(*names(7))
 
-        first = await office.drain(limit=5, batch=2)
-        nothing = await office.drain(limit=0)
-        rest = await office.drain(limit=5)
+    first = await office.drain(limit=5, batch=2)
+    nothing = await office.drain(limit=0)
+    rest = await office.drain(limit=5)
 
-        assert (first.sent, first.more) == (5, True)
-        assert (nothing.sent, nothing.more) == (0, True)
-        assert (rest.sent, rest.more) == (2, False)
-        assert office.store.claims == [2, 2, 1, 5]
-
-    in_post_office(tmp_path, main)
+    assert (first.sent, first.more) == (5, True)
+    assert (nothing.sent, nothing.more) == (0, True)
+    assert (rest.sent, rest.more) == (2, False)
+    assert office.store.claims == [2, 2, 1, 5]
 
 
 @pytest.mark.parametrize(("limit", "batch"), [(-1, 1), (None, 0), (1, -1)])
@@ -128,28 +123,26 @@ def test_numbers_that_cannot_work_are_refused_by_name(limit: int | None, batch: 
         DrainScope(limit=limit, batch=batch)
 
 
-def test_the_next_batch_is_claimed_before_the_last_is_sent(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        # Given a batch of four, which are sent one by one
-        await office.enqueue(*names(10))
-        office.sender.takes_s["local"] = 1.0
-        claimed_at: list[float] = []
-        claim = office.real_store.claim
+@with_post_office
+async def test_the_next_batch_is_claimed_before_the_last_is_sent(office: PostOffice) -> None:
+    # Given a batch of four, which are sent one by one
+    await office.enqueue(*names(10))
+    office.sender.takes_s["local"] = 1.0
+    claimed_at: list[float] = []
+    claim = office.real_store.claim
 
-        async def noted(*args: Any, **named: Any) -> Any:
-            claimed_at.append(len(office.sender.begun))
-            return await claim(*args, **named)
+    async def noted(*args: Any, **named: Any) -> Any:
+        claimed_at.append(len(office.sender.begun))
+        return await claim(*args, **named)
 
-        office.real_store.claim = noted  # type: ignore[method-assign]
+    office.real_store.claim = noted  # type: ignore[method-assign]
 
-        result = await office.drain(batch=4)
+    result = await office.drain(batch=4)
 
-        # Then a claim begins when half of it is left, and never two at the same time
-        assert result.sent == 10
-        assert claimed_at == [0, 3, 7]
-        assert office.store.claims == [4, 4, 4]
-
-    in_post_office(tmp_path, main)
+    # Then a claim begins when half of it is left, and never two at the same time
+    assert result.sent == 10
+    assert claimed_at == [0, 3, 7]
+    assert office.store.claims == [4, 4, 4]
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 8])
@@ -172,65 +165,57 @@ def test_a_target_gets_as_many_requests_at_once_as_it_takes_and_no_more(
     in_post_office(tmp_path, main, target(concurrency=at_once), seed=seed)
 
 
-def test_several_drains_of_a_target_together_send_no_more_at_once(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        # Given a long drain in the background, and messages that are sent right after their commit
-        await office.enqueue(*names(20), run_id="background")
-        urgent = await office.enqueue("x", "y", "z")
-        office.sender.takes_s["local"] = 1.0
+@as_test(in_post_office, target(concurrency=2))
+async def test_several_drains_of_a_target_together_send_no_more_at_once(office: PostOffice) -> None:
+    # Given a long drain in the background, and messages that are sent right after their commit
+    await office.enqueue(*names(20), run_id="background")
+    urgent = await office.enqueue("x", "y", "z")
+    office.sender.takes_s["local"] = 1.0
 
-        results = await asyncio.gather(
-            office.drain(run_id="background"),
-            *(office.drain(message_id=each) for each in urgent),
-        )
+    results = await asyncio.gather(
+        office.drain(run_id="background"),
+        *(office.drain(message_id=each) for each in urgent),
+    )
 
-        assert office.sender.most_under_way == 2
-        assert [each.sent for each in results] == [20, 1, 1, 1]
-        # None waits until the long one is over.
-        assert max(office.sender.keys.index(key) for key in "xyz") < 10
-
-    in_post_office(tmp_path, main, target(concurrency=2))
+    assert office.sender.most_under_way == 2
+    assert [each.sent for each in results] == [20, 1, 1, 1]
+    # None waits until the long one is over.
+    assert max(office.sender.keys.index(key) for key in "xyz") < 10
 
 
-def test_only_what_is_asked_for_is_sent(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        [first, *_] = await office.enqueue("a", "b", run_id="run_1")
-        await office.enqueue("c", run_id="run_2")
+@with_post_office
+async def test_only_what_is_asked_for_is_sent(office: PostOffice) -> None:
+    [first, *_] = await office.enqueue("a", "b", run_id="run_1")
+    await office.enqueue("c", run_id="run_2")
 
-        assert (await office.drain(message_id=first)).sent == 1
-        assert office.sender.keys == ["a"]
-        assert (await office.drain(run_id="run_2")).sent == 1
-        assert office.sender.keys == ["a", "c"]
-        assert (await office.drain(run_id="run_1")).sent == 1
-        assert office.sender.keys == ["a", "c", "b"]
-
-    in_post_office(tmp_path, main)
+    assert (await office.drain(message_id=first)).sent == 1
+    assert office.sender.keys == ["a"]
+    assert (await office.drain(run_id="run_2")).sent == 1
+    assert office.sender.keys == ["a", "c"]
+    assert (await office.drain(run_id="run_1")).sent == 1
+    assert office.sender.keys == ["a", "c", "b"]
 
 
-def test_a_drain_of_one_target_leaves_the_others_alone(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", targets=["local", "staging"])
+@as_test(in_post_office, target(), target("staging"))
+async def test_a_drain_of_one_target_leaves_the_others_alone(office: PostOffice) -> None:
+    await office.enqueue("a", targets=["local", "staging"])
 
-        await office.drain("local")
+    await office.drain("local")
 
-        assert await office.states("local") == {"a": "sent"}
-        assert await office.states("staging") == {"a": "pending"}
-
-    in_post_office(tmp_path, main, target(), target("staging"))
+    assert await office.states("local") == {"a": "sent"}
+    assert await office.states("staging") == {"a": "pending"}
 
 
-def test_the_counts_are_told_as_they_change(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
-        office.sender.answers = {"a": DOWN, "b": NEVER}
-        office.sender.takes_s["local"] = 1.0
-        counts: list[tuple[int, int, int]] = []
+@with_post_office
+async def test_the_counts_are_told_as_they_change(office: PostOffice) -> None:
+    await office.enqueue("a", "b", "c")
+    office.sender.answers = {"a": DOWN, "b": NEVER}
+    office.sender.takes_s["local"] = 1.0
+    counts: list[tuple[int, int, int]] = []
 
-        await office.drain(progress=lambda it: counts.append((it.sent, it.failed, it.dead)))
+    await office.drain(progress=lambda it: counts.append((it.sent, it.failed, it.dead)))
 
-        assert counts == [(0, 1, 0), (0, 1, 1), (1, 1, 1)]
-
-    in_post_office(tmp_path, main)
+    assert counts == [(0, 1, 0), (0, 1, 1), (1, 1, 1)]
 
 
 @pytest.mark.parametrize(("together", "counts"), [(3, [3, 6, 7]), (100, [7])])
@@ -255,51 +240,47 @@ def test_attempts_that_end_within_a_moment_are_settled_together_unless_there_are
 
 
 @pytest.mark.fault(30)
-def test_a_rejection_at_the_head_blocks_nobody(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        keys = names(60)
-        await office.enqueue(*keys)
-        office.sender.answers = {key: NEVER for key in keys[:50]}
+@with_post_office
+async def test_a_rejection_at_the_head_blocks_nobody(office: PostOffice) -> None:
+    keys = names(60)
+    await office.enqueue(*keys)
+    office.sender.answers = {key: NEVER for key in keys[:50]}
 
-        with told() as lines:
-            result = await office.drain()
-
-        assert (result.dead, result.sent) == (50, 10)
-        found = await office.deliveries()
-        assert found[keys[0]].error == NEVER.reason
-        assert found[keys[0]].next_attempt_at is None
-        assert [line["state"] for line in of_event(lines, "not_delivered")] == ["dead"] * 50
-        # Nothing happens to them by itself, however long it takes.
-        await office.clock.sleep(10**7)
-        assert (await office.drain()).processed == 0
-
-    in_post_office(tmp_path, main)
-
-
-def test_a_failed_delivery_is_sent_again_when_it_is_due(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a")
-        office.sender.default = DOWN
-
+    with told() as lines:
         result = await office.drain()
-        failed = (await office.deliveries())["a"]
 
-        assert (result.failed, result.rest_s, result.stopped) == (1, None, None)
-        assert (failed.state, failed.attempts, failed.error) == (
-            DeliveryState.FAILED,
-            1,
-            "it answered 503",
-        )
-        assert failed.next_attempt_at is not None
-        wait_s = (failed.next_attempt_at - office.clock.now()).total_seconds()
-        assert 7.5 <= wait_s <= 10
+    assert (result.dead, result.sent) == (50, 10)
+    found = await office.deliveries()
+    assert found[keys[0]].error == NEVER.reason
+    assert found[keys[0]].next_attempt_at is None
+    assert [line["state"] for line in of_event(lines, "not_delivered")] == ["dead"] * 50
+    # Nothing happens to them by itself, however long it takes.
+    await office.clock.sleep(10**7)
+    assert (await office.drain()).processed == 0
 
-        assert (await office.drain()).processed == 0
-        await office.clock.sleep(wait_s)
-        assert (await office.drain()).failed == 1
-        assert (await office.deliveries())["a"].attempts == 2
 
-    in_post_office(tmp_path, main)
+@with_post_office
+async def test_a_failed_delivery_is_sent_again_when_it_is_due(office: PostOffice) -> None:
+    await office.enqueue("a")
+    office.sender.default = DOWN
+
+    result = await office.drain()
+    failed = (await office.deliveries())["a"]
+
+    assert (result.failed, result.rest_s, result.stopped) == (1, None, None)
+    assert (failed.state, failed.attempts, failed.error) == (
+        DeliveryState.FAILED,
+        1,
+        "it answered 503",
+    )
+    assert failed.next_attempt_at is not None
+    wait_s = (failed.next_attempt_at - office.clock.now()).total_seconds()
+    assert 7.5 <= wait_s <= 10
+
+    assert (await office.drain()).processed == 0
+    await office.clock.sleep(wait_s)
+    assert (await office.drain()).failed == 1
+    assert (await office.deliveries())["a"].attempts == 2
 
 
 @pytest.mark.parametrize("at_once", [1, FAILURES_MAX + 3])
@@ -325,52 +306,46 @@ def test_failures_in_a_row_end_the_drain_and_give_back_the_rest(
 
 
 @pytest.mark.parametrize("between", [None, NEVER])
-def test_failures_that_are_not_in_a_row_do_not_end_the_drain(
-    tmp_path: Path, between: Rejection | None
+@with_post_office
+async def test_failures_that_are_not_in_a_row_do_not_end_the_drain(
+    office: PostOffice, between: Rejection | None
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        keys = names(3 * FAILURES_MAX)
-        await office.enqueue(*keys)
-        every = FAILURES_MAX
-        office.sender.answers = {
-            key: DOWN for place, key in enumerate(keys) if place % every != every - 1
-        }
-        if between is not None:
-            office.sender.default = between
+    keys = names(3 * FAILURES_MAX)
+    await office.enqueue(*keys)
+    every = FAILURES_MAX
+    office.sender.answers = {
+        key: DOWN for place, key in enumerate(keys) if place % every != every - 1
+    }
+    if between is not None:
+        office.sender.default = between
 
-        result = await office.drain()
+    result = await office.drain()
 
-        assert (result.processed, result.rest_s) == (len(keys), None)
-
-    in_post_office(tmp_path, main)
+    assert (result.processed, result.rest_s) == (len(keys), None)
 
 
 @pytest.mark.parametrize(("asked_s", "rest_s"), [(7.0, 7.0), (1e9, RETRY_AFTER_S_MAX), (-1.0, 0.0)])
 @pytest.mark.fault(31)
-def test_a_target_that_asks_for_a_rest_gets_it_within_bounds(
-    tmp_path: Path, asked_s: float, rest_s: float
+@with_post_office
+async def test_a_target_that_asks_for_a_rest_gets_it_within_bounds(
+    office: PostOffice, asked_s: float, rest_s: float
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
-        office.sender.answers["b"] = SendFailure("it answered 429", asked_s)
+    await office.enqueue("a", "b", "c")
+    office.sender.answers["b"] = SendFailure("it answered 429", asked_s)
 
-        result = await office.drain()
+    result = await office.drain()
 
-        assert (result.sent, result.failed, result.released) == (1, 1, 1)
-        assert result.rest_s == rest_s
-        assert await office.states() == {"a": "sent", "b": "failed", "c": "pending"}
-
-    in_post_office(tmp_path, main)
+    assert (result.sent, result.failed, result.released) == (1, 1, 1)
+    assert result.rest_s == rest_s
+    assert await office.states() == {"a": "sent", "b": "failed", "c": "pending"}
 
 
-def test_of_two_rests_that_are_asked_for_the_longer_one_counts(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b")
-        office.sender.answers = {"a": SendFailure("busy", 100.0), "b": SendFailure("busy", 5.0)}
+@as_test(in_post_office, target(concurrency=2))
+async def test_of_two_rests_that_are_asked_for_the_longer_one_counts(office: PostOffice) -> None:
+    await office.enqueue("a", "b")
+    office.sender.answers = {"a": SendFailure("busy", 100.0), "b": SendFailure("busy", 5.0)}
 
-        assert (await office.drain()).rest_s == 100.0
-
-    in_post_office(tmp_path, main, target(concurrency=2))
+    assert (await office.drain()).rest_s == 100.0
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
@@ -405,31 +380,29 @@ def test_a_wrong_key_stops_the_target_and_kills_nothing(tmp_path: Path, at_once:
     in_post_office(tmp_path, main, target(concurrency=at_once))
 
 
-def test_a_wrong_key_leaves_what_had_failed_as_failed_as_it_was(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        # Given deliveries that failed before, and are due again
-        await office.enqueue("a", "b")
-        office.sender.default = DOWN
-        await office.drain()
-        before = await office.deliveries()
-        await office.clock.sleep(3600)
-        office.sender.default = WRONG_KEY
+@with_post_office
+async def test_a_wrong_key_leaves_what_had_failed_as_failed_as_it_was(office: PostOffice) -> None:
+    # Given deliveries that failed before, and are due again
+    await office.enqueue("a", "b")
+    office.sender.default = DOWN
+    await office.drain()
+    before = await office.deliveries()
+    await office.clock.sleep(3600)
+    office.sender.default = WRONG_KEY
 
-        with told() as lines:
-            result = await office.drain()
+    with told() as lines:
+        result = await office.drain()
 
-        # Then both are given back, the one that was sent and the one that was not
-        assert (len(office.sender.begun), result.released, result.processed) == (3, 2, 0)
-        for key, after in (await office.deliveries()).items():
-            was = before[key]
-            assert (after.state, after.attempts) == (DeliveryState.FAILED, was.attempts)
-            assert (after.error, after.crashes) == (DOWN.reason, 0)
-            assert after.next_attempt_at == office.clock.now()
-        # And the old error is not told as the cause
-        assert of_event(lines, "not_delivered") == []
-        assert len(of_event(lines, "target_stopped")) == 1
-
-    in_post_office(tmp_path, main)
+    # Then both are given back, the one that was sent and the one that was not
+    assert (len(office.sender.begun), result.released, result.processed) == (3, 2, 0)
+    for key, after in (await office.deliveries()).items():
+        was = before[key]
+        assert (after.state, after.attempts) == (DeliveryState.FAILED, was.attempts)
+        assert (after.error, after.crashes) == (DOWN.reason, 0)
+        assert after.next_attempt_at == office.clock.now()
+    # And the old error is not told as the cause
+    assert of_event(lines, "not_delivered") == []
+    assert len(of_event(lines, "target_stopped")) == 1
 
 
 # ---- stopped targets ---------------------------------------------------------------------------
@@ -445,30 +418,28 @@ async def stopped(office: PostOffice, *keys: str) -> None:
 
 @pytest.mark.parametrize("limit", [None, 3])
 @pytest.mark.parametrize("first", ["accepted", "rejected"])
-def test_a_probe_that_the_target_answers_lets_all_go_on(
-    tmp_path: Path, limit: int | None, first: str
+@with_post_office
+async def test_a_probe_that_the_target_answers_lets_all_go_on(
+    office: PostOffice, limit: int | None, first: str
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await stopped(office, *names(5))
-        office.sender.default = Acceptance()
-        if first == "rejected":
-            office.sender.answers["m000"] = NEVER
+    await stopped(office, *names(5))
+    office.sender.default = Acceptance()
+    if first == "rejected":
+        office.sender.answers["m000"] = NEVER
 
-        with told() as lines:
-            result = await office.drain(probe=True, limit=limit)
+    with told() as lines:
+        result = await office.drain(probe=True, limit=limit)
 
-        total = limit or 5
-        assert (result.processed, result.dead) == (total, int(first == "rejected"))
-        assert (result.more, result.stopped) == (limit is not None, None)
-        assert await office.outbox.stopped_targets() == {}
-        assert [line["target"] for line in of_event(lines, "target_resumed")] == ["local"]
-        # No more are sent than that, and all are told once
-        assert len(office.sender.begun) == total
-        assert len(of_event(lines, "drain_began")) == 1
-        [ended] = of_event(lines, "drain_ended")
-        assert ended["processed"] == total
-
-    in_post_office(tmp_path, main)
+    total = limit or 5
+    assert (result.processed, result.dead) == (total, int(first == "rejected"))
+    assert (result.more, result.stopped) == (limit is not None, None)
+    assert await office.outbox.stopped_targets() == {}
+    assert [line["target"] for line in of_event(lines, "target_resumed")] == ["local"]
+    # No more are sent than that, and all are told once
+    assert len(office.sender.begun) == total
+    assert len(of_event(lines, "drain_began")) == 1
+    [ended] = of_event(lines, "drain_ended")
+    assert ended["processed"] == total
 
 
 @pytest.mark.parametrize("limit", [None, 1, 10])
@@ -494,238 +465,220 @@ def test_a_probe_that_is_refused_leaves_the_target_stopped(
     in_post_office(tmp_path, main, target(concurrency=at_once))
 
 
-def test_a_probe_that_fails_says_nothing_about_the_key(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await stopped(office, "a", "b")
-        office.sender.default = DOWN
+@with_post_office
+async def test_a_probe_that_fails_says_nothing_about_the_key(office: PostOffice) -> None:
+    await stopped(office, "a", "b")
+    office.sender.default = DOWN
 
-        result = await office.drain(probe=True)
+    result = await office.drain(probe=True)
 
-        assert (len(office.sender.begun), result.failed) == (1, 1)
-        assert result.stopped == WRONG_KEY.reason
-
-    in_post_office(tmp_path, main)
+    assert (len(office.sender.begun), result.failed) == (1, 1)
+    assert result.stopped == WRONG_KEY.reason
 
 
-def test_a_probe_sends_nothing_if_nothing_may_be_sent(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await stopped(office, "a")
+@with_post_office
+async def test_a_probe_sends_nothing_if_nothing_may_be_sent(office: PostOffice) -> None:
+    await stopped(office, "a")
 
-        assert (await office.drain(probe=True, limit=0)).stopped == WRONG_KEY.reason
-        assert office.sender.begun == []
-
-    in_post_office(tmp_path, main)
+    assert (await office.drain(probe=True, limit=0)).stopped == WRONG_KEY.reason
+    assert office.sender.begun == []
 
 
-def test_a_target_that_is_given_by_hand_neither_heeds_nor_notes_a_stop(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        # Given a target whose URL and key are given by hand: it refuses
-        await office.enqueue("a", "b")
-        office.sender.default = WRONG_KEY
-        with told() as lines:
-            refused = await office.drain(by_hand=True)
+@with_post_office
+async def test_a_target_that_is_given_by_hand_neither_heeds_nor_notes_a_stop(
+    office: PostOffice,
+) -> None:
+    # Given a target whose URL and key are given by hand: it refuses
+    await office.enqueue("a", "b")
+    office.sender.default = WRONG_KEY
+    with told() as lines:
+        refused = await office.drain(by_hand=True)
 
-        # Then the configured target of that name is not stopped by it
-        assert (refused.stopped, refused.released) == (WRONG_KEY.reason, 2)
-        assert await office.outbox.stopped_targets() == {}
-        assert of_event(lines, "target_stopped") == []
+    # Then the configured target of that name is not stopped by it
+    assert (refused.stopped, refused.released) == (WRONG_KEY.reason, 2)
+    assert await office.outbox.stopped_targets() == {}
+    assert of_event(lines, "target_stopped") == []
 
-        # And where that has stopped, it is sent by hand all the same, and stays stopped
-        await office.store.stop_target("local", "it answered 401")
-        office.sender.default = Acceptance()
-        assert (await office.drain(by_hand=True)).sent == 2
-        assert set(await office.outbox.stopped_targets()) == {"local"}
-
-    in_post_office(tmp_path, main)
+    # And where that has stopped, it is sent by hand all the same, and stays stopped
+    await office.store.stop_target("local", "it answered 401")
+    office.sender.default = Acceptance()
+    assert (await office.drain(by_hand=True)).sent == 2
+    assert set(await office.outbox.stopped_targets()) == {"local"}
 
 
-def test_another_sender_sends_from_the_same_outbox(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a")
-        other = ScriptedSender(office.clock)
+@with_post_office
+async def test_another_sender_sends_from_the_same_outbox(office: PostOffice) -> None:
+    await office.enqueue("a")
+    other = ScriptedSender(office.clock)
 
-        result = await office.drainer.with_sender(other).drain(target())
+    result = await office.drainer.with_sender(other).drain(target())
 
-        assert (result.sent, other.keys, office.sender.keys) == (1, ["a"], [])
-        sent = (await office.deliveries())["a"]
-        assert (sent.state, sent.worker) == (DeliveryState.SENT, office.drainer.worker)
-
-    in_post_office(tmp_path, main)
+    assert (result.sent, other.keys, office.sender.keys) == (1, ["a"], [])
+    sent = (await office.deliveries())["a"]
+    assert (sent.state, sent.worker) == (DeliveryState.SENT, office.drainer.worker)
 
 
 # ---- a store that is away ----------------------------------------------------------------------
 
 
-def test_a_store_that_is_away_while_claiming_ends_the_drain_after_what_it_has(
-    tmp_path: Path,
+@with_post_office
+async def test_a_store_that_is_away_while_claiming_ends_the_drain_after_what_it_has(
+    office: PostOffice,
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue(*names(6))
-        office.sender.takes_s["local"] = 1.0
+    await office.enqueue(*names(6))
+    office.sender.takes_s["local"] = 1.0
 
-        async def fail_later(message: Message) -> None:
-            office.store.fail_before["claim"] = 1
+    async def fail_later(message: Message) -> None:
+        office.store.fail_before["claim"] = 1
 
-        office.sender.meanwhile = fail_later
+    office.sender.meanwhile = fail_later
 
-        with pytest.raises(StoreUnavailable):
-            await office.drain(batch=4)
+    with pytest.raises(StoreUnavailable):
+        await office.drain(batch=4)
 
-        assert sorted((await office.states()).values()) == ["pending"] * 2 + ["sent"] * 4
-
-    in_post_office(tmp_path, main)
+    assert sorted((await office.states()).values()) == ["pending"] * 2 + ["sent"] * 4
 
 
 @pytest.mark.parametrize("operation", ["claim", "stopped_targets", "list_expired"])
-def test_a_store_that_is_away_from_the_beginning_is_told(tmp_path: Path, operation: str) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a")
-        office.store.fail_before[operation] = 1
+@with_post_office
+async def test_a_store_that_is_away_from_the_beginning_is_told(
+    office: PostOffice, operation: str
+) -> None:
+    await office.enqueue("a")
+    office.store.fail_before[operation] = 1
 
-        with pytest.raises(StoreUnavailable):
-            await office.drain()
+    with pytest.raises(StoreUnavailable):
+        await office.drain()
 
-        assert office.sender.begun == []
-        assert (await office.drain()).sent == 1
-
-    in_post_office(tmp_path, main)
+    assert office.sender.begun == []
+    assert (await office.drain()).sent == 1
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_outage_while_settling_is_waited_out_and_nothing_is_sent_twice(
-    tmp_path: Path, when: str
+@as_test(in_post_office, target(concurrency=3))
+async def test_an_outage_while_settling_is_waited_out_and_nothing_is_sent_twice(
+    office: PostOffice, when: str
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
-        office.sender.answers = {"b": DOWN, "c": NEVER}
-        faults = office.store.fail_before if when == "before" else office.store.fail_after
-        faults.update(settle_many=1, settle=2)
+    await office.enqueue("a", "b", "c")
+    office.sender.answers = {"b": DOWN, "c": NEVER}
+    faults = office.store.fail_before if when == "before" else office.store.fail_after
+    faults.update(settle_many=1, settle=2)
 
-        result = await office.drain()
+    result = await office.drain()
 
-        assert (result.sent, result.failed, result.dead) == (1, 1, 1)
-        assert await office.states() == {"a": "sent", "b": "failed", "c": "dead"}
-        assert office.sender.keys == ["a", "b", "c"]
-        assert office.measurements.lost_claims[DELIVERY.name] == 0
-
-    in_post_office(tmp_path, main, target(concurrency=3))
+    assert (result.sent, result.failed, result.dead) == (1, 1, 1)
+    assert await office.states() == {"a": "sent", "b": "failed", "c": "dead"}
+    assert office.sender.keys == ["a", "b", "c"]
+    assert office.measurements.lost_claims[DELIVERY.name] == 0
 
 
-def test_a_store_that_stays_away_leaves_what_was_sent_to_its_lease(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue(*names(5))
-        office.store.fail_before.update(settle_many=100, settle=100)
-        office.sender.takes_s["local"] = sum(SETTLE_RESTS_S) + 1
-
-        with told() as lines, pytest.raises(StoreUnavailable):
-            await office.drain()
-
-        # Then it is not known that the first was sent, and only the second was under way
-        assert office.sender.keys == ["m000", "m001"]
-        assert set((await office.states()).values()) == {"sending"}
-        assert [line["count"] for line in of_event(lines, "deliveries_not_released")] == [3]
-        assert len(office.drainer.claims) == 0
-
-        # And later both are sent again, under the same keys, and the rest with them
-        office.store.fail_before.clear()
-        await office.clock.sleep(LEASE.total_seconds() + 1)
-        assert (await office.drain()).sent == 5
-        assert office.sender.keys == ["m000", "m001", *names(5)]
-        assert {each.crashes for each in (await office.deliveries()).values()} == {1}
-
-    in_post_office(tmp_path, main)
-
-
-def test_one_delivery_that_the_store_refuses_does_not_take_the_others_with_it(
-    tmp_path: Path,
+@with_post_office
+async def test_a_store_that_stays_away_leaves_what_was_sent_to_its_lease(
+    office: PostOffice,
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
-        settle, settle_many = office.real_store.settle, office.real_store.settle_many
+    await office.enqueue(*names(5))
+    office.store.fail_before.update(settle_many=100, settle=100)
+    office.sender.takes_s["local"] = sum(SETTLE_RESTS_S) + 1
 
-        async def refusing(made: Any, *rest: Any) -> Any:
-            if made.before.id == bad:
-                raise ValueError("the row is not taken")
-            return await settle(made, *rest)
+    with told() as lines, pytest.raises(StoreUnavailable):
+        await office.drain()
 
-        async def refusing_all(batch: Any) -> Any:
-            if any(made.before.id == bad for made, _ in batch):
-                raise ValueError("the row is not taken")
-            return await settle_many(batch)
+    # Then it is not known that the first was sent, and only the second was under way
+    assert office.sender.keys == ["m000", "m001"]
+    assert set((await office.states()).values()) == {"sending"}
+    assert [line["count"] for line in of_event(lines, "deliveries_not_released")] == [3]
+    assert len(office.drainer.claims) == 0
 
-        bad = (await office.deliveries())["b"].id
-        office.real_store.settle = refusing  # type: ignore[method-assign]
-        office.real_store.settle_many = refusing_all  # type: ignore[method-assign]
-
-        with pytest.raises(ValueError, match="not taken"):
-            await office.drain()
-
-        assert await office.states() == {"a": "sent", "b": "sending", "c": "sent"}
-
-    in_post_office(tmp_path, main, target(concurrency=3))
+    # And later both are sent again, under the same keys, and the rest with them
+    office.store.fail_before.clear()
+    await office.clock.sleep(LEASE.total_seconds() + 1)
+    assert (await office.drain()).sent == 5
+    assert office.sender.keys == ["m000", "m001", *names(5)]
+    assert {each.crashes for each in (await office.deliveries()).values()} == {1}
 
 
-def test_a_stop_that_cannot_be_noted_ends_the_drain_and_gives_back_the_rest(
-    tmp_path: Path,
+@as_test(in_post_office, target(concurrency=3))
+async def test_one_delivery_that_the_store_refuses_does_not_take_the_others_with_it(
+    office: PostOffice,
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
-        office.sender.answers["a"] = WRONG_KEY
-        office.store.fail_before["stop_target"] = 1
+    await office.enqueue("a", "b", "c")
+    settle, settle_many = office.real_store.settle, office.real_store.settle_many
 
-        async def take_longer(message: Message) -> None:
-            await office.clock.sleep(5.0 if message.key == "b" else 1.0)
+    async def refusing(made: Any, *rest: Any) -> Any:
+        if made.before.id == bad:
+            raise ValueError("the row is not taken")
+        return await settle(made, *rest)
 
-        office.sender.meanwhile = take_longer
+    async def refusing_all(batch: Any) -> Any:
+        if any(made.before.id == bad for made, _ in batch):
+            raise ValueError("the row is not taken")
+        return await settle_many(batch)
 
-        with pytest.raises(StoreUnavailable):
-            await office.drain()
+    bad = (await office.deliveries())["b"].id
+    office.real_store.settle = refusing  # type: ignore[method-assign]
+    office.real_store.settle_many = refusing_all  # type: ignore[method-assign]
 
-        # What was under way beside it was finished
-        assert await office.states() == {"a": "pending", "b": "sent", "c": "pending"}
-        assert {each.attempts for each in (await office.deliveries()).values()} == {0, 1}
+    with pytest.raises(ValueError, match="not taken"):
+        await office.drain()
 
-    in_post_office(tmp_path, main, target(concurrency=2))
+    assert await office.states() == {"a": "sent", "b": "sending", "c": "sent"}
+
+
+@as_test(in_post_office, target(concurrency=2))
+async def test_a_stop_that_cannot_be_noted_ends_the_drain_and_gives_back_the_rest(
+    office: PostOffice,
+) -> None:
+    await office.enqueue("a", "b", "c")
+    office.sender.answers["a"] = WRONG_KEY
+    office.store.fail_before["stop_target"] = 1
+
+    async def take_longer(message: Message) -> None:
+        await office.clock.sleep(5.0 if message.key == "b" else 1.0)
+
+    office.sender.meanwhile = take_longer
+
+    with pytest.raises(StoreUnavailable):
+        await office.drain()
+
+    # What was under way beside it was finished
+    assert await office.states() == {"a": "pending", "b": "sent", "c": "pending"}
+    assert {each.attempts for each in (await office.deliveries()).values()} == {0, 1}
 
 
 # ---- leases ------------------------------------------------------------------------------------
 
 
-def test_what_takes_longer_than_a_lease_stays_claimed(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b")
-        office.sender.takes_s["local"] = 5 * LEASE.total_seconds()
-        other = PostOffice(office.world, office.real_store.database, worker="worker_2")
+@with_post_office
+async def test_what_takes_longer_than_a_lease_stays_claimed(office: PostOffice) -> None:
+    await office.enqueue("a", "b")
+    office.sender.takes_s["local"] = 5 * LEASE.total_seconds()
+    other = PostOffice(office.world, office.real_store.database, worker="worker_2")
 
-        draining = asyncio.create_task(office.drain())
-        await office.clock.sleep(4 * LEASE.total_seconds())
-        meanwhile = await other.drain()
-        result = await draining
+    draining = asyncio.create_task(office.drain())
+    await office.clock.sleep(4 * LEASE.total_seconds())
+    meanwhile = await other.drain()
+    result = await draining
 
-        assert (meanwhile.processed, result.sent) == (0, 2)
-        assert {each.crashes for each in (await office.deliveries()).values()} == {0}
-
-    in_post_office(tmp_path, main)
+    assert (meanwhile.processed, result.sent) == (0, 2)
+    assert {each.crashes for each in (await office.deliveries()).values()} == {0}
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), ValueError("a fault of ours")])
-def test_a_beat_that_fails_is_told_and_the_next_one_counts(
-    tmp_path: Path, error: Exception
+@with_post_office
+async def test_a_beat_that_fails_is_told_and_the_next_one_counts(
+    office: PostOffice, error: Exception
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a")
-        office.sender.takes_s["local"] = 2 * LEASE.total_seconds()
-        office.store.fail_before["extend"] = 1
-        office.store.error = error
+    await office.enqueue("a")
+    office.sender.takes_s["local"] = 2 * LEASE.total_seconds()
+    office.store.fail_before["extend"] = 1
+    office.store.error = error
 
-        with told() as lines:
-            result = await office.drain()
+    with told() as lines:
+        result = await office.drain()
 
-        assert result.sent == 1
-        assert len(of_event(lines, "claims_not_extended")) == 1
-        assert office.store.calls.count("extend") >= 3
-
-    in_post_office(tmp_path, main)
+    assert result.sent == 1
+    assert len(of_event(lines, "claims_not_extended")) == 1
+    assert office.store.calls.count("extend") >= 3
 
 
 async def paused_before_second(office: PostOffice) -> None:
@@ -740,165 +693,153 @@ async def paused_before_second(office: PostOffice) -> None:
     office.sender.meanwhile = stand_still
 
 
-def test_a_claim_that_was_lost_meanwhile_is_not_sent(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        # Given a process that could not extend its leases, so that another has sent the second
-        await office.enqueue("a", "b")
-        await paused_before_second(office)
-        other = PostOffice(office.world, office.real_store.database, worker="worker_2")
-        draining = asyncio.create_task(office.drain())
-        await office.clock.sleep(1.5 * LEASE.total_seconds())
-        assert (await other.drain()).sent == 2
-        office.store.fail_before.clear()
+@with_post_office
+async def test_a_claim_that_was_lost_meanwhile_is_not_sent(office: PostOffice) -> None:
+    # Given a process that could not extend its leases, so that another has sent the second
+    await office.enqueue("a", "b")
+    await paused_before_second(office)
+    other = PostOffice(office.world, office.real_store.database, worker="worker_2")
+    draining = asyncio.create_task(office.drain())
+    await office.clock.sleep(1.5 * LEASE.total_seconds())
+    assert (await other.drain()).sent == 2
+    office.store.fail_before.clear()
 
-        result = await draining
+    result = await draining
 
-        # Then what the first process sent meanwhile does not count, and the second is not sent
-        assert office.sender.keys == ["a"]
-        assert (result.processed, result.released) == (0, 0)
-        assert office.measurements.lost_claims[DELIVERY.name] == 2
-        assert set((await office.states()).values()) == {"sent"}
-        assert {each.attempts for each in (await office.deliveries()).values()} == {1}
-
-    in_post_office(tmp_path, main)
+    # Then what the first process sent meanwhile does not count, and the second is not sent
+    assert office.sender.keys == ["a"]
+    assert (result.processed, result.released) == (0, 0)
+    assert office.measurements.lost_claims[DELIVERY.name] == 2
+    assert set((await office.states()).values()) == {"sent"}
+    assert {each.attempts for each in (await office.deliveries()).values()} == {1}
 
 
-def test_a_claim_that_cannot_be_checked_is_given_back_unsent(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
-        await paused_before_second(office)
+@with_post_office
+async def test_a_claim_that_cannot_be_checked_is_given_back_unsent(office: PostOffice) -> None:
+    await office.enqueue("a", "b", "c")
+    await paused_before_second(office)
 
-        with pytest.raises(StoreUnavailable):
-            await office.drain()
+    with pytest.raises(StoreUnavailable):
+        await office.drain()
 
-        assert office.sender.keys == ["a"]
-        assert await office.states() == {"a": "sent", "b": "pending", "c": "pending"}
-
-    in_post_office(tmp_path, main)
+    assert office.sender.keys == ["a"]
+    assert await office.states() == {"a": "sent", "b": "pending", "c": "pending"}
 
 
-def test_what_others_took_while_it_was_sent_is_not_settled_but_counted_as_lost(
-    tmp_path: Path,
+@with_post_office
+async def test_what_others_took_while_it_was_sent_is_not_settled_but_counted_as_lost(
+    office: PostOffice,
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a")
+    await office.enqueue("a")
 
-        async def rescue(message: Message) -> None:
-            row = (await office.deliveries())["a"]
-            await office.real_store.settle(change.rescue(row, after=timedelta(0)))
+    async def rescue(message: Message) -> None:
+        row = (await office.deliveries())["a"]
+        await office.real_store.settle(change.rescue(row, after=timedelta(0)))
 
-        office.sender.meanwhile = rescue
+    office.sender.meanwhile = rescue
 
-        result = await office.drain(limit=1)
+    result = await office.drain(limit=1)
 
-        assert (result.processed, result.released) == (0, 0)
-        assert office.measurements.lost_claims[DELIVERY.name] == 1
-        assert await office.states() == {"a": "pending"}
-
-    in_post_office(tmp_path, main)
+    assert (result.processed, result.released) == (0, 0)
+    assert office.measurements.lost_claims[DELIVERY.name] == 1
+    assert await office.states() == {"a": "pending"}
 
 
-def test_what_others_took_is_not_given_back_but_counted_as_lost(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b")
-        stop = asyncio.Event()
+@with_post_office
+async def test_what_others_took_is_not_given_back_but_counted_as_lost(office: PostOffice) -> None:
+    await office.enqueue("a", "b")
+    stop = asyncio.Event()
 
-        async def rescue_and_stop(message: Message) -> None:
-            row = (await office.deliveries())["b"]
-            await office.real_store.settle(change.rescue(row, after=timedelta(0)))
-            stop.set()
+    async def rescue_and_stop(message: Message) -> None:
+        row = (await office.deliveries())["b"]
+        await office.real_store.settle(change.rescue(row, after=timedelta(0)))
+        stop.set()
 
-        office.sender.meanwhile = rescue_and_stop
+    office.sender.meanwhile = rescue_and_stop
 
-        result = await office.drainer.drain(office.targets.get("local"), stop=stop)
+    result = await office.drainer.drain(office.targets.get("local"), stop=stop)
 
-        assert (result.sent, result.released) == (1, 0)
-        assert office.measurements.lost_claims[DELIVERY.name] == 1
-        assert (await office.deliveries())["b"].crashes == 1
-
-    in_post_office(tmp_path, main)
+    assert (result.sent, result.released) == (1, 0)
+    assert office.measurements.lost_claims[DELIVERY.name] == 1
+    assert (await office.deliveries())["b"].crashes == 1
 
 
-def test_deliveries_of_lost_workers_are_taken_back_and_counted(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b")
-        lost = {"limit": 2, "lease": LEASE, "worker": "lost"}
+@with_post_office
+async def test_deliveries_of_lost_workers_are_taken_back_and_counted(office: PostOffice) -> None:
+    await office.enqueue("a", "b")
+    lost = {"limit": 2, "lease": LEASE, "worker": "lost"}
+    await office.real_store.claim("local", ["orders"], **lost)  # type: ignore[arg-type]
+    assert (await office.drain()).processed == 0
+
+    await office.clock.sleep(LEASE.total_seconds() + 1)
+
+    assert (await office.drain()).sent == 2
+    assert office.measurements.rescues[DELIVERY.name] == 2
+
+    # The first loss is forgiven; after the second it waits
+    await office.enqueue("c")
+    for _ in range(2):
         await office.real_store.claim("local", ["orders"], **lost)  # type: ignore[arg-type]
-        assert (await office.drain()).processed == 0
-
         await office.clock.sleep(LEASE.total_seconds() + 1)
-
-        assert (await office.drain()).sent == 2
-        assert office.measurements.rescues[DELIVERY.name] == 2
-
-        # The first loss is forgiven; after the second it waits
-        await office.enqueue("c")
-        for _ in range(2):
-            await office.real_store.claim("local", ["orders"], **lost)  # type: ignore[arg-type]
-            await office.clock.sleep(LEASE.total_seconds() + 1)
-            await office.drainer.rescue()
-        assert (await office.drain()).processed == 0
-        await office.clock.sleep(10)
-        assert (await office.drain()).sent == 1
-
-    in_post_office(tmp_path, main)
+        await office.drainer.rescue()
+    assert (await office.drain()).processed == 0
+    await office.clock.sleep(10)
+    assert (await office.drain()).sent == 1
 
 
-def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a")
-        office.drainer.find_fault = lambda: DiskFull("no space is left")
-        for _ in range(3):
-            await office.real_store.claim("local", ["orders"], limit=1, lease=LEASE, worker="lost")
-            await office.clock.sleep(LEASE.total_seconds() + 1)
-            await office.drainer.rescue()
+@with_post_office
+async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(
+    office: PostOffice,
+) -> None:
+    await office.enqueue("a")
+    office.drainer.find_fault = lambda: DiskFull("no space is left")
+    for _ in range(3):
+        await office.real_store.claim("local", ["orders"], limit=1, lease=LEASE, worker="lost")
+        await office.clock.sleep(LEASE.total_seconds() + 1)
+        await office.drainer.rescue()
 
-        assert (await office.deliveries())["a"].crashes == 0
-        assert (await office.drain()).sent == 1
-
-    in_post_office(tmp_path, main)
+    assert (await office.deliveries())["a"].crashes == 0
+    assert (await office.drain()).sent == 1
 
 
 # ---- ends before its time ----------------------------------------------------------------------
 
 
-def test_a_stop_finishes_what_is_being_sent_and_gives_back_the_rest(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
-        office.sender.takes_s["local"] = 10.0
-        stop = asyncio.Event()
-        drain = office.drainer.drain(office.targets.get("local"), stop=stop)
-        draining = asyncio.create_task(drain)
-        await office.clock.sleep(5)
+@with_post_office
+async def test_a_stop_finishes_what_is_being_sent_and_gives_back_the_rest(
+    office: PostOffice,
+) -> None:
+    await office.enqueue("a", "b", "c")
+    office.sender.takes_s["local"] = 10.0
+    stop = asyncio.Event()
+    drain = office.drainer.drain(office.targets.get("local"), stop=stop)
+    draining = asyncio.create_task(drain)
+    await office.clock.sleep(5)
 
+    stop.set()
+    result = await draining
+
+    assert (result.sent, result.released) == (1, 2)
+    assert await office.states() == {"a": "sent", "b": "pending", "c": "pending"}
+
+
+@with_post_office
+async def test_a_stop_while_claiming_gives_back_what_is_claimed(office: PostOffice) -> None:
+    await office.enqueue("a", "b")
+    stop = asyncio.Event()
+    claim = office.real_store.claim
+
+    async def slow(*args: Any, **named: Any) -> Any:
+        claimed = await claim(*args, **named)
         stop.set()
-        result = await draining
+        return claimed
 
-        assert (result.sent, result.released) == (1, 2)
-        assert await office.states() == {"a": "sent", "b": "pending", "c": "pending"}
+    office.real_store.claim = slow  # type: ignore[method-assign]
 
-    in_post_office(tmp_path, main)
+    result = await office.drainer.drain(office.targets.get("local"), stop=stop)
 
-
-def test_a_stop_while_claiming_gives_back_what_is_claimed(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b")
-        stop = asyncio.Event()
-        claim = office.real_store.claim
-
-        async def slow(*args: Any, **named: Any) -> Any:
-            claimed = await claim(*args, **named)
-            stop.set()
-            return claimed
-
-        office.real_store.claim = slow  # type: ignore[method-assign]
-
-        result = await office.drainer.drain(office.targets.get("local"), stop=stop)
-
-        assert (result.processed, result.released) == (0, 2)
-        assert set((await office.states()).values()) == {"pending"}
-
-    in_post_office(tmp_path, main)
+    assert (result.processed, result.released) == (0, 2)
+    assert set((await office.states()).values()) == {"pending"}
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
@@ -928,115 +869,105 @@ def test_a_drain_that_is_cancelled_leaves_what_it_was_sending_to_its_lease(
     in_post_office(tmp_path, main, target(concurrency=2), seed=seed)
 
 
-def test_a_drain_that_is_cancelled_while_claiming_gives_back_what_it_claims(
-    tmp_path: Path,
+@with_post_office
+async def test_a_drain_that_is_cancelled_while_claiming_gives_back_what_it_claims(
+    office: PostOffice,
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b")
-        claim = office.real_store.claim
+    await office.enqueue("a", "b")
+    claim = office.real_store.claim
 
-        async def slow(*args: Any, **named: Any) -> Any:
-            claimed = await claim(*args, **named)
-            await office.clock.sleep(10)
-            return claimed
+    async def slow(*args: Any, **named: Any) -> Any:
+        claimed = await claim(*args, **named)
+        await office.clock.sleep(10)
+        return claimed
 
-        office.real_store.claim = slow  # type: ignore[method-assign]
-        draining = asyncio.create_task(office.drain())
-        await office.clock.sleep(5)
+    office.real_store.claim = slow  # type: ignore[method-assign]
+    draining = asyncio.create_task(office.drain())
+    await office.clock.sleep(5)
 
-        draining.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await draining
+    draining.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await draining
 
-        assert office.sender.begun == []
-        assert set((await office.states()).values()) == {"pending"}
-
-    in_post_office(tmp_path, main)
+    assert office.sender.begun == []
+    assert set((await office.states()).values()) == {"pending"}
 
 
 @pytest.mark.parametrize("operation", ["settle_many", "claim"])
-def test_a_drain_that_is_cancelled_twice_leaves_no_claim_behind(
-    tmp_path: Path, operation: str
+@with_post_office
+async def test_a_drain_that_is_cancelled_twice_leaves_no_claim_behind(
+    office: PostOffice, operation: str
 ) -> None:
-    async def main(office: PostOffice) -> None:
-        # Given a store that does not answer, so that the drain cannot even end
-        await office.enqueue(*names(6))
-        real = getattr(office.real_store, operation)
+    # Given a store that does not answer, so that the drain cannot even end
+    await office.enqueue(*names(6))
+    real = getattr(office.real_store, operation)
 
-        async def hang(*args: Any, **named: Any) -> Any:
-            if office.sender.begun:
-                await asyncio.Event().wait()
-            return await real(*args, **named)
+    async def hang(*args: Any, **named: Any) -> Any:
+        if office.sender.begun:
+            await asyncio.Event().wait()
+        return await real(*args, **named)
 
-        setattr(office.real_store, operation, hang)
-        office.sender.takes_s["local"] = 1.0
-        draining = asyncio.create_task(office.drain(batch=4))
-        await office.clock.sleep(2.5)
+    setattr(office.real_store, operation, hang)
+    office.sender.takes_s["local"] = 1.0
+    draining = asyncio.create_task(office.drain(batch=4))
+    await office.clock.sleep(2.5)
 
-        for _ in range(2):
-            draining.cancel()
-            await office.clock.sleep(1)
-        with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(draining, SOON_S)
-
-        # Then nobody extends its leases, so that others get the deliveries
+    for _ in range(2):
+        draining.cancel()
         await office.clock.sleep(1)
-        assert len(office.drainer.claims) == 0
-        setattr(office.real_store, operation, real)
-        await office.clock.sleep(3 * LEASE.total_seconds())
-        before = len(office.sender.begun)
-        await office.drain()
-        assert len(office.sender.begun) > before
-        assert set((await office.states()).values()) == {"sent"}
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(draining, SOON_S)
 
-    in_post_office(tmp_path, main)
-
-
-def test_a_sender_that_raises_is_a_failure_of_that_delivery_alone(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b")
-        office.sender.answers["a"] = RuntimeError("Bearer s3cret")
-
-        result = await office.drain()
-
-        assert (result.failed, result.sent) == (1, 1)
-        assert (await office.deliveries())["a"].error == "the sender failed: RuntimeError"
-
-    in_post_office(tmp_path, main)
+    # Then nobody extends its leases, so that others get the deliveries
+    await office.clock.sleep(1)
+    assert len(office.drainer.claims) == 0
+    setattr(office.real_store, operation, real)
+    await office.clock.sleep(3 * LEASE.total_seconds())
+    before = len(office.sender.begun)
+    await office.drain()
+    assert len(office.sender.begun) > before
+    assert set((await office.states()).values()) == {"sent"}
 
 
-def test_a_progress_that_raises_ends_the_drain_and_loses_nothing(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a", "b", "c")
-        office.sender.takes_s["local"] = 1.0
+@with_post_office
+async def test_a_sender_that_raises_is_a_failure_of_that_delivery_alone(office: PostOffice) -> None:
+    await office.enqueue("a", "b")
+    office.sender.answers["a"] = RuntimeError("Bearer s3cret")
 
-        def closed(result: Any) -> None:
-            raise BrokenPipeError("the terminal is gone")
+    result = await office.drain()
 
-        with pytest.raises(BrokenPipeError):
-            await office.drain(progress=closed)
-
-        # What was sent is settled, and the rest given back at once
-        states = sorted((await office.states()).values())
-        assert states in (["pending", "pending", "sent"], ["pending", "sent", "sent"])
-
-    in_post_office(tmp_path, main)
+    assert (result.failed, result.sent) == (1, 1)
+    assert (await office.deliveries())["a"].error == "the sender failed: RuntimeError"
 
 
-def test_a_drain_whose_event_loop_is_gone_awaits_nothing_more(tmp_path: Path) -> None:
-    async def main(office: PostOffice) -> None:
-        await office.enqueue("a")
-        told = DrainLog(DrainResult(target="local"))
-        work = _Run(office.drainer, target(), DrainScope(), told, lambda _: None, None).work()
-        waits_for: Any = work.send(None)
+@with_post_office
+async def test_a_progress_that_raises_ends_the_drain_and_loses_nothing(office: PostOffice) -> None:
+    await office.enqueue("a", "b", "c")
+    office.sender.takes_s["local"] = 1.0
 
-        # As happens to what a process that has crashed leaves behind
-        work.close()
+    def closed(result: Any) -> None:
+        raise BrokenPipeError("the terminal is gone")
 
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-        await asyncio.gather(waits_for, return_exceptions=True)
-        assert office.sender.begun == []
-        assert set((await office.states()).values()) == {"pending"}
+    with pytest.raises(BrokenPipeError):
+        await office.drain(progress=closed)
 
-    in_post_office(tmp_path, main)
+    # What was sent is settled, and the rest given back at once
+    states = sorted((await office.states()).values())
+    assert states in (["pending", "pending", "sent"], ["pending", "sent", "sent"])
+
+
+@with_post_office
+async def test_a_drain_whose_event_loop_is_gone_awaits_nothing_more(office: PostOffice) -> None:
+    await office.enqueue("a")
+    told = DrainLog(DrainResult(target="local"))
+    work = _Run(office.drainer, target(), DrainScope(), told, lambda _: None, None).work()
+    waits_for: Any = work.send(None)
+
+    # As happens to what a process that has crashed leaves behind
+    work.close()
+
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.gather(waits_for, return_exceptions=True)
+    assert office.sender.begun == []
+    assert set((await office.states()).values()) == {"pending"}

@@ -21,7 +21,7 @@ from headgate import (
     Transient,
 )
 from headgate.model.job import Reason
-from tests.worlds import ScriptedSource, World, in_world, kinds
+from tests.worlds import ScriptedSource, World, in_world, kinds, with_world
 
 HOUR = timedelta(hours=1)
 
@@ -160,22 +160,20 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     with_inbox(tmp_path, inbox, main)
 
 
-def test_one_that_waits_for_its_provider_is_not_hurried(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            raise Transient("503")
+@with_world
+async def test_one_that_waits_for_its_provider_is_not_hurried(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        raise Transient("503")
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="inbox", source=source))
-        await app.supervisor().start()
-        await ensure(app)
-        await world.clock.sleep(0.1)
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="inbox", source=source))
+    await app.supervisor().start()
+    await ensure(app)
+    await world.clock.sleep(0.1)
 
-        waiting = await ensure(app)
+    waiting = await ensure(app)
 
-        assert (waiting.reason, len(source.calls)) == (Reason.RETRYING, 1)
-
-    in_world(tmp_path, main)
+    assert (waiting.reason, len(source.calls)) == (Reason.RETRYING, 1)
 
 
 def test_a_list_of_jobs_has_a_limit(tmp_path: Path) -> None:
@@ -204,45 +202,41 @@ def test_what_comes_in_while_a_job_is_about_to_rest_is_seen_to_at_once(tmp_path:
     with_inbox(tmp_path, inbox, main)
 
 
-def test_a_job_that_is_to_run_again_begins_anew(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a job on its last page, and something new on the first
-        async def read(ctx: Context) -> Chunk:
-            page = ctx.cursor if isinstance(ctx.cursor, int) else 1
-            if page == 3 and len(source.calls) == 3:
-                await ensure(app)
-            return Chunk(cursor=page + 1 if page < 3 else None)
+@with_world
+async def test_a_job_that_is_to_run_again_begins_anew(world: World) -> None:
+    # Given a job on its last page, and something new on the first
+    async def read(ctx: Context) -> Chunk:
+        page = ctx.cursor if isinstance(ctx.cursor, int) else 1
+        if page == 3 and len(source.calls) == 3:
+            await ensure(app)
+        return Chunk(cursor=page + 1 if page < 3 else None)
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="inbox", source=source))
-        await app.supervisor().start()
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="inbox", source=source))
+    await app.supervisor().start()
 
-        job = await ensure(app)
+    job = await ensure(app)
 
-        assert (await world.until(app, job.id)).state is JobState.SUCCESS
-        assert [ctx.cursor for ctx in source.calls] == [None, 2, 3, None, 2, 3]
-
-    in_world(tmp_path, main)
+    assert (await world.until(app, job.id)).state is JobState.SUCCESS
+    assert [ctx.cursor for ctx in source.calls] == [None, 2, 3, None, 2, 3]
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_an_idle_job_goes_on_or_begins_anew(tmp_path: Path, restart: bool) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return Chunk(cursor="fetching", wait=HOUR)
+@with_world
+async def test_an_idle_job_goes_on_or_begins_anew(world: World, restart: bool) -> None:
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(cursor="fetching", wait=HOUR)
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="inbox", source=source))
-        await app.supervisor().start()
-        await ensure(app)
-        await world.clock.sleep(1)
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="inbox", source=source))
+    await app.supervisor().start()
+    await ensure(app)
+    await world.clock.sleep(1)
 
-        await app.jobs.ensure("inbox", user_id="ada", connection_id="c", restart=restart)
-        await world.clock.sleep(1)
+    await app.jobs.ensure("inbox", user_id="ada", connection_id="c", restart=restart)
+    await world.clock.sleep(1)
 
-        assert [ctx.cursor for ctx in source.calls] == [None, None if restart else "fetching"]
-
-    in_world(tmp_path, main)
+    assert [ctx.cursor for ctx in source.calls] == [None, None if restart else "fetching"]
 
 
 def test_a_job_that_was_to_begin_later_begins_now(tmp_path: Path) -> None:
@@ -257,24 +251,22 @@ def test_a_job_that_was_to_begin_later_begins_now(tmp_path: Path) -> None:
     with_inbox(tmp_path, inbox, main)
 
 
-def test_neither_a_backfill_nor_anothers_job_is_used(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="inbox", source=Inbox().source))
-        await app.jobs.submit(
-            "inbox",
-            user_id="ada",
-            connection_id="c",
-            mode=Mode.HISTORY,
-            start=date(2025, 1, 1),
-            end=date(2025, 1, 2),
-        )
-        await app.jobs.submit("inbox", user_id="bob", connection_id="bobs")
+@with_world
+async def test_neither_a_backfill_nor_anothers_job_is_used(world: World) -> None:
+    app = await world.app(Sync(name="inbox", source=Inbox().source))
+    await app.jobs.submit(
+        "inbox",
+        user_id="ada",
+        connection_id="c",
+        mode=Mode.HISTORY,
+        start=date(2025, 1, 1),
+        end=date(2025, 1, 2),
+    )
+    await app.jobs.submit("inbox", user_id="bob", connection_id="bobs")
 
-        for connection_id in ("c", "bobs"):
-            with pytest.raises(ActiveJobExists):
-                await app.jobs.ensure("inbox", user_id="ada", connection_id=connection_id)
-
-    in_world(tmp_path, main)
+    for connection_id in ("c", "bobs"):
+        with pytest.raises(ActiveJobExists):
+            await app.jobs.ensure("inbox", user_id="ada", connection_id=connection_id)
 
 
 def test_a_backfill_is_submitted_not_ensured(tmp_path: Path) -> None:
@@ -288,111 +280,105 @@ def test_a_backfill_is_submitted_not_ensured(tmp_path: Path) -> None:
 # ---- chunks that are cut short -----------------------------------------------------------------
 
 
-def test_what_half_a_chunk_brought_is_committed_before_its_error_is_dealt_with(
-    tmp_path: Path,
+@with_world
+async def test_what_half_a_chunk_brought_is_committed_before_its_error_is_dealt_with(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a source whose second chunk breaks half-way, the first time
-        async def read(ctx: Context) -> Chunk:
-            page = ctx.cursor if isinstance(ctx.cursor, int) else 0
-            record = Record(f"page {page}", {})
-            if page == 1 and len(source.calls) == 2:
-                return Chunk(records=[record], cursor=2, error=Transient("503"))
-            return Chunk(records=[record], cursor=page + 1 if page < 2 else None)
+    # Given a source whose second chunk breaks half-way, the first time
+    async def read(ctx: Context) -> Chunk:
+        page = ctx.cursor if isinstance(ctx.cursor, int) else 0
+        record = Record(f"page {page}", {})
+        if page == 1 and len(source.calls) == 2:
+            return Chunk(records=[record], cursor=2, error=Transient("503"))
+        return Chunk(records=[record], cursor=page + 1 if page < 2 else None)
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="pages", source=source))
-        await app.supervisor().start()
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="pages", source=source))
+    await app.supervisor().start()
 
-        # When it has run, then what the half brought was not asked for again
-        submitted = await app.jobs.submit("pages", user_id="ada", connection_id="c")
-        job = await world.until(app, submitted.job.id)
-        assert [ctx.cursor for ctx in source.calls] == [None, 1, 2]
-        assert (job.state, job.steps, job.summary.errors) == (JobState.SUCCESS, 3, 1)
-        kept = await app.records.list("pages", "c")
-        assert [record.key for record in kept] == ["page 0", "page 1", "page 2"]
-        # And the error was told after the chunk
-        told = kinds(await app.jobs.events(job.id))
-        assert told == ["submitted", "chunk", "chunk", "retry", "succeeded"]
-
-    in_world(tmp_path, main)
+    # When it has run, then what the half brought was not asked for again
+    submitted = await app.jobs.submit("pages", user_id="ada", connection_id="c")
+    job = await world.until(app, submitted.job.id)
+    assert [ctx.cursor for ctx in source.calls] == [None, 1, 2]
+    assert (job.state, job.steps, job.summary.errors) == (JobState.SUCCESS, 3, 1)
+    kept = await app.records.list("pages", "c")
+    assert [record.key for record in kept] == ["page 0", "page 1", "page 2"]
+    # And the error was told after the chunk
+    told = kinds(await app.jobs.events(job.id))
+    assert told == ["submitted", "chunk", "chunk", "retry", "succeeded"]
 
 
 @pytest.mark.parametrize("delivers", [False, True])
-def test_half_a_day_is_kept_and_the_day_is_read_again(tmp_path: Path, delivers: bool) -> None:
-    async def main(world: World) -> None:
-        # Given a day of which the second half fails, the first time
-        async def read(ctx: Context) -> Chunk:
-            half = [Record("morning", {})]
-            if len(source.calls) == 1:
-                return Chunk(records=half, error=Transient("503"))
-            return Chunk(records=[*half, Record("evening", {})])
+@with_world
+async def test_half_a_day_is_kept_and_the_day_is_read_again(world: World, delivers: bool) -> None:
+    # Given a day of which the second half fails, the first time
+    async def read(ctx: Context) -> Chunk:
+        half = [Record("morning", {})]
+        if len(source.calls) == 1:
+            return Chunk(records=half, error=Transient("503"))
+        return Chunk(records=[*half, Record("evening", {})])
 
-        batches: list[tuple[str, int]] = []
+    batches: list[tuple[str, int]] = []
 
-        class Ledger:
-            name = "ledger"
+    class Ledger:
+        name = "ledger"
 
-            async def write(self, batch: object) -> None:
-                batches.append((batch.key, len(batch.records)))  # type: ignore[attr-defined]
+        async def write(self, batch: object) -> None:
+            batches.append((batch.key, len(batch.records)))  # type: ignore[attr-defined]
 
-        source = ScriptedSource(read)
-        destination = Ledger() if delivers else None
-        app = await world.app(Sync(name="days", source=source, destination=destination))
-        await app.supervisor().start()
-        day = date(2025, 12, 1)
-        submitted = await app.jobs.submit(
-            "days", user_id="ada", connection_id="c", mode=Mode.HISTORY, start=day, end=day
-        )
+    source = ScriptedSource(read)
+    destination = Ledger() if delivers else None
+    app = await world.app(Sync(name="days", source=source, destination=destination))
+    await app.supervisor().start()
+    day = date(2025, 12, 1)
+    submitted = await app.jobs.submit(
+        "days", user_id="ada", connection_id="c", mode=Mode.HISTORY, start=day, end=day
+    )
 
-        # When it has run, then the day was asked for twice, and is whole
-        job = await world.until(app, submitted.job.id)
-        assert [ctx.day for ctx in source.calls] == [day, day]
-        assert (job.state, job.summary.days_held) == (JobState.SUCCESS, 1)
-        if delivers:
-            # Half a day was not delivered: it would have been another batch.
-            assert batches == [(f"{job.id}:0", 2)]
-        else:
-            assert [record.key for record in await app.records.list("days", "c")] == [
-                "evening",
-                "morning",
-            ]
-
-    in_world(tmp_path, main)
+    # When it has run, then the day was asked for twice, and is whole
+    job = await world.until(app, submitted.job.id)
+    assert [ctx.day for ctx in source.calls] == [day, day]
+    assert (job.state, job.summary.days_held) == (JobState.SUCCESS, 1)
+    if delivers:
+        # Half a day was not delivered: it would have been another batch.
+        assert batches == [(f"{job.id}:0", 2)]
+    else:
+        assert [record.key for record in await app.records.list("days", "c")] == [
+            "evening",
+            "morning",
+        ]
 
 
 @pytest.mark.parametrize("mode", [Mode.FULL, Mode.HISTORY])
-def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
-    tmp_path: Path, mode: Mode
+@with_world
+async def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
+    world: World, mode: Mode
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a source that brings the same half again and again
-        async def read(ctx: Context) -> Chunk:
-            return Chunk(records=[Record("half", {})], cursor=ctx.cursor, error=Transient("503"))
+    # Given a source that brings the same half again and again
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(records=[Record("half", {})], cursor=ctx.cursor, error=Transient("503"))
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="halves", source=source))
-        await app.supervisor().start()
-        days = {"start": date(2025, 1, 1), "end": date(2025, 1, 1)}
-        submitted = await app.jobs.submit(
-            "halves",
-            user_id="ada",
-            connection_id="c",
-            mode=mode,
-            **(days if mode is Mode.HISTORY else {}),  # type: ignore[arg-type]
-        )
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="halves", source=source))
+    await app.supervisor().start()
+    days = {"start": date(2025, 1, 1), "end": date(2025, 1, 1)}
+    submitted = await app.jobs.submit(
+        "halves",
+        user_id="ada",
+        connection_id="c",
+        mode=mode,
+        **(days if mode is Mode.HISTORY else {}),  # type: ignore[arg-type]
+    )
 
-        # Then its tries are counted, and it ends as one that brings nothing does
-        job = await world.until(app, submitted.job.id)
-        assert len(source.calls) < 100
-        if mode is Mode.HISTORY:
-            assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
-            assert (job.summary.records, await app._store.high_water("halves", "c")) == (0, None)
-        else:
-            assert job.state is JobState.FAILED
-        assert [record.key for record in await app.records.list("halves", "c")] == ["half"]
-
-    in_world(tmp_path, main)
+    # Then its tries are counted, and it ends as one that brings nothing does
+    job = await world.until(app, submitted.job.id)
+    assert len(source.calls) < 100
+    if mode is Mode.HISTORY:
+        assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
+        assert (job.summary.records, await app._store.high_water("halves", "c")) == (0, None)
+    else:
+        assert job.state is JobState.FAILED
+    assert [record.key for record in await app.records.list("halves", "c")] == ["half"]
 
 
 @pytest.mark.parametrize(
@@ -404,20 +390,18 @@ def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
         (Chunk(cursor=1, error="boom"), "error"),  # type: ignore[arg-type]
     ],
 )
-def test_a_wait_or_an_error_that_is_none_is_malformed(
-    tmp_path: Path, chunk: Chunk, field: str
+@with_world
+async def test_a_wait_or_an_error_that_is_none_is_malformed(
+    world: World, chunk: Chunk, field: str
 ) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return chunk
+    async def read(ctx: Context) -> Chunk:
+        return chunk
 
-        app = await world.app(Sync(name="odd", source=ScriptedSource(read)))
-        await app.supervisor().start()
-        submitted = await app.jobs.submit("odd", user_id="ada", connection_id="c")
-        await world.clock.sleep(1)
+    app = await world.app(Sync(name="odd", source=ScriptedSource(read)))
+    await app.supervisor().start()
+    submitted = await app.jobs.submit("odd", user_id="ada", connection_id="c")
+    await world.clock.sleep(1)
 
-        job = await app.jobs.get(submitted.job.id)
-        assert job.reason is Reason.RETRYING
-        assert f"Malformed: {field}: " in str(job.error)
-
-    in_world(tmp_path, main)
+    job = await app.jobs.get(submitted.job.id)
+    assert job.reason is Reason.RETRYING
+    assert f"Malformed: {field}: " in str(job.error)

@@ -36,7 +36,7 @@ from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.erasures import SqlErasures
 from tests import stores
 from tests.connecting import STRAVA, Site, strava_auth, strava_source, submit
-from tests.worlds import ScriptedSource, World, in_world, lanes
+from tests.worlds import ScriptedSource, World, in_world, lanes, with_world
 
 REVOKE = "/oauth/deauthorize"
 #: What the system of these tests keeps, by user; each erasure of a user is noted.
@@ -220,86 +220,80 @@ def test_an_authorization_that_the_provider_refuses_already_is_not_revoked(
 
 
 @pytest.mark.security(33)
-def test_a_running_job_writes_nothing_after_its_user_was_erased(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        reading, erased = asyncio.Event(), asyncio.Event()
+@with_world
+async def test_a_running_job_writes_nothing_after_its_user_was_erased(world: World) -> None:
+    reading, erased = asyncio.Event(), asyncio.Event()
 
-        async def read(ctx: Context) -> Chunk:
-            reading.set()
-            # As slow as can be: it does not even end when it is told to.
-            while not erased.is_set():
-                try:
-                    await erased.wait()
-                except asyncio.CancelledError:
-                    continue
-            return Chunk(records=[Record("secret", {"of": "ada"})])
+    async def read(ctx: Context) -> Chunk:
+        reading.set()
+        # As slow as can be: it does not even end when it is told to.
+        while not erased.is_set():
+            try:
+                await erased.wait()
+            except asyncio.CancelledError:
+                continue
+        return Chunk(records=[Record("secret", {"of": "ada"})])
 
-        app = await world.app(Sync(name="notes", source=ScriptedSource(read)), worker=lanes())
-        await app.supervisor().start()
-        await app.jobs.submit("notes", user_id="ada", connection_id="c1")
-        await reading.wait()
+    app = await world.app(Sync(name="notes", source=ScriptedSource(read)), worker=lanes())
+    await app.supervisor().start()
+    await app.jobs.submit("notes", user_id="ada", connection_id="c1")
+    await reading.wait()
 
-        await app.users.forget("ada", by="eve")
-        erased.set()
-        await world.clock.sleep(600)
+    await app.users.forget("ada", by="eve")
+    erased.set()
+    await world.clock.sleep(600)
 
-        rows = await app._database.read(stores.contents)
-        assert "ada" not in repr(rows)
-        assert rows["records"] == []
-
-    in_world(tmp_path, main)
+    rows = await app._database.read(stores.contents)
+    assert "ada" not in repr(rows)
+    assert rows["records"] == []
 
 
-def test_the_jobs_of_a_user_are_cancelled_before_their_rows_are_deleted(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        ended: list[JobState] = []
+@with_world
+async def test_the_jobs_of_a_user_are_cancelled_before_their_rows_are_deleted(world: World) -> None:
+    ended: list[JobState] = []
 
-        async def read(ctx: Context) -> Chunk:
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        return Chunk()
 
-        sync = Sync(
-            name="notes", source=ScriptedSource(read), on_end=lambda job: ended.append(job.state)
-        )
-        app = await world.app(sync)
-        await app.jobs.submit("notes", user_id="ada", connection_id="c1")
+    sync = Sync(
+        name="notes", source=ScriptedSource(read), on_end=lambda job: ended.append(job.state)
+    )
+    app = await world.app(sync)
+    await app.jobs.submit("notes", user_id="ada", connection_id="c1")
 
-        await app.users.forget("ada", by="eve")
+    await app.users.forget("ada", by="eve")
 
-        assert ended == [JobState.CANCELLED]
-
-    in_world(tmp_path, main)
+    assert ended == [JobState.CANCELLED]
 
 
-def test_a_job_that_ends_at_that_moment_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_a_job_that_ends_at_that_moment_is_no_error(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        ending = asyncio.Event()
+    ending = asyncio.Event()
 
-        async def read(ctx: Context) -> Chunk:
-            await ending.wait()
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        await ending.wait()
+        return Chunk()
 
-        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
-        job = (await app.jobs.submit("notes", user_id="ada", connection_id="c1")).job
-        await app.supervisor().start()
-        await world.until(app, job.id, JobState.RUNNING)
-        cancel = control.cancel
+    app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+    job = (await app.jobs.submit("notes", user_id="ada", connection_id="c1")).job
+    await app.supervisor().start()
+    await world.until(app, job.id, JobState.RUNNING)
+    cancel = control.cancel
 
-        async def late(rt: Any, job_id: str, **more: Any) -> Any:
-            ending.set()
-            assert (await world.until(app, job_id)).state is JobState.SUCCESS
-            return await cancel(rt, job_id, **more)
+    async def late(rt: Any, job_id: str, **more: Any) -> Any:
+        ending.set()
+        assert (await world.until(app, job_id)).state is JobState.SUCCESS
+        return await cancel(rt, job_id, **more)
 
-        monkeypatch.setattr(erase_user, "cancel", late)
+    monkeypatch.setattr(erase_user, "cancel", late)
 
-        erasure = await app.users.forget("ada", by="eve")
+    erasure = await app.users.forget("ada", by="eve")
 
-        assert erasure.deleted["job"] == 1
-        with pytest.raises(NotFound):
-            await app.jobs.get(job.id)
-
-    in_world(tmp_path, main)
+    assert erasure.deleted["job"] == 1
+    with pytest.raises(NotFound):
+        await app.jobs.get(job.id)
 
 
 # ---- interruptions -----------------------------------------------------------------------------
@@ -534,61 +528,57 @@ def test_an_export_has_what_the_engine_and_the_systems_keep(
     in_place(tmp_path, main)
 
 
-def test_a_connection_of_a_source_that_is_gone_is_deleted_all_the_same(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return Chunk()
+@with_world
+async def test_a_connection_of_a_source_that_is_gone_is_deleted_all_the_same(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        return Chunk()
 
-        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
-        await app._connections.add(
-            NewConnection(
-                id="conn_1",
-                user_id="ada",
-                source="gone",
-                external_id=None,
-                scopes=(),
-                expires_at=None,
-                sealed=SealedCredentials(access=b"a", refresh=None, key_id="k1"),
-            )
+    app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+    await app._connections.add(
+        NewConnection(
+            id="conn_1",
+            user_id="ada",
+            source="gone",
+            external_id=None,
+            scopes=(),
+            expires_at=None,
+            sealed=SealedCredentials(access=b"a", refresh=None, key_id="k1"),
         )
+    )
 
-        erasure = await app.users.forget("ada", by="eve")
+    erasure = await app.users.forget("ada", by="eve")
 
-        assert erasure.unrevoked == ("gone",)
-        assert erasure.deleted["user"] == 1
-
-    in_world(tmp_path, main)
+    assert erasure.unrevoked == ("gone",)
+    assert erasure.deleted["user"] == 1
 
 
 @pytest.mark.parametrize("imported_too", [False, True])
-def test_what_another_user_stored_under_the_same_name_is_theirs(
-    tmp_path: Path, imported_too: bool
+@with_world
+async def test_what_another_user_stored_under_the_same_name_is_theirs(
+    world: World, imported_too: bool
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a source without accounts, and Bob, who takes the name that Ada took before
-        async def read(ctx: Context) -> Chunk:
-            return Chunk(records=[Record("a", {"by": ctx.user_id})])
+    # Given a source without accounts, and Bob, who takes the name that Ada took before
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(records=[Record("a", {"by": ctx.user_id})])
 
-        syncs = [Sync(name=name, source=ScriptedSource(read)) for name in ("pages", "more")]
-        app = await world.app(*syncs)
-        await app.supervisor().start()
+    syncs = [Sync(name=name, source=ScriptedSource(read)) for name in ("pages", "more")]
+    app = await world.app(*syncs)
+    await app.supervisor().start()
 
-        async def run(sync: str, user_id: str) -> None:
-            job = (await app.jobs.submit(sync, user_id=user_id, connection_id="home")).job
-            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+    async def run(sync: str, user_id: str) -> None:
+        job = (await app.jobs.submit(sync, user_id=user_id, connection_id="home")).job
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
-        await run("pages", "ada")
-        await run("pages", "bob")
-        if imported_too:
-            await run("more", "bob")
+    await run("pages", "ada")
+    await run("pages", "bob")
+    if imported_too:
+        await run("more", "bob")
 
-        # Then neither his export nor his erasure touches hers
-        rows = [row async for row in app.users.export("bob")]
-        assert [row["sync"] for row in rows if row["type"] == "record"] == (
-            ["more"] if imported_too else []
-        )
-        await app.users.forget("bob", by="eve")
-        kept = await app.records.list("pages", "home")
-        assert [each.key for each in kept] == ["a"]
-
-    in_world(tmp_path, main)
+    # Then neither his export nor his erasure touches hers
+    rows = [row async for row in app.users.export("bob")]
+    assert [row["sync"] for row in rows if row["type"] == "record"] == (
+        ["more"] if imported_too else []
+    )
+    await app.users.forget("bob", by="eve")
+    kept = await app.records.list("pages", "home")
+    assert [each.key for each in kept] == ["a"]

@@ -1,7 +1,6 @@
 """What an application offers besides its jobs: budgets, records, users, and counts of its jobs."""
 
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from headgate.connectors.source import ApiSource
 from headgate.flow.registry import Registry
 from headgate.model.job import Lane
 from headgate.model.states import JobState
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import ScriptedSource, World, with_world
 
 BUDGET = Budget("library", [Limit(100, per="15min")])
 
@@ -31,77 +30,69 @@ def library() -> Sync:
     return Sync(name="books", source=Library(read, name="library"))
 
 
-def test_budgets_are_told_by_their_providers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_budgets_are_told_by_their_providers(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(library())
+    app = await world.app(library())
 
-        [use] = await app.budgets.use()
-        assert (use.source, [window.used for window in use.windows]) == ("library", [0])
-        assert await app.budgets.find("library") == use
-        with pytest.raises(NotFound, match="'museum'; declared: library"):
-            await app.budgets.use("museum")
+    [use] = await app.budgets.use()
+    assert (use.source, [window.used for window in use.windows]) == ("library", [0])
+    assert await app.budgets.find("library") == use
+    with pytest.raises(NotFound, match="'museum'; declared: library"):
+        await app.budgets.use("museum")
 
-        async def away(*_: object, **__: object) -> None:
-            raise OSError("the limiter is away")
+    async def away(*_: object, **__: object) -> None:
+        raise OSError("the limiter is away")
 
-        monkeypatch.setattr(app._limiter, "use", away)
-        assert await app.budgets.find("library") is None
-        with pytest.raises(LimiterUnreachable):
-            await app.budgets.use("library")
-
-    in_world(tmp_path, main)
+    monkeypatch.setattr(app._limiter, "use", away)
+    assert await app.budgets.find("library") is None
+    with pytest.raises(LimiterUnreachable):
+        await app.budgets.use("library")
 
 
-def test_records_are_listed_found_and_forgotten(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(library())
-        worker = app.supervisor()
-        await worker.start()
-        submitted = await app.jobs.submit("books", user_id="ada", connection_id="ada-1")
-        await world.until(app, submitted.job.id)
-        await worker.stop()
+@with_world
+async def test_records_are_listed_found_and_forgotten(world: World) -> None:
+    app = await world.app(library())
+    worker = app.supervisor()
+    await worker.start()
+    submitted = await app.jobs.submit("books", user_id="ada", connection_id="ada-1")
+    await world.until(app, submitted.job.id)
+    await worker.stop()
 
-        assert [each.key for each in await app.records.list("books", "ada-1")] == ["a", "b"]
-        [found] = await app.records.find(["books"], ["ada-1", "bob-1"], ["b", "c"])
-        assert (found.key, found.connection_id) == ("b", "ada-1")
-        assert await app.records.forget(["books"], "ada-1", ["a", "c"]) == 1
-        assert [each.key for each in await app.records.list("books", "ada-1")] == ["b"]
-        day = date(2026, 1, 1)
-        assert await app.records.coverage("books", "ada-1", start=day, end=day) == []
-
-    in_world(tmp_path, main)
+    assert [each.key for each in await app.records.list("books", "ada-1")] == ["a", "b"]
+    [found] = await app.records.find(["books"], ["ada-1", "bob-1"], ["b", "c"])
+    assert (found.key, found.connection_id) == ("b", "ada-1")
+    assert await app.records.forget(["books"], "ada-1", ["a", "c"]) == 1
+    assert [each.key for each in await app.records.list("books", "ada-1")] == ["b"]
+    day = date(2026, 1, 1)
+    assert await app.records.coverage("books", "ada-1", start=day, end=day) == []
 
 
-def test_a_plan_is_what_was_set_last(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(library())
+@with_world
+async def test_a_plan_is_what_was_set_last(world: World) -> None:
+    app = await world.app(library())
 
-        assert await app.users.plan_of("ada") is None
-        await app.users.set_plan("ada", "premium")
-        await app.users.set_plan("ada", "free")
-        assert await app.users.plan_of("ada") == "free"
-        with pytest.raises(InvalidInput, match="plan"):
-            await app.users.set_plan("ada", "\n")
-
-    in_world(tmp_path, main)
+    assert await app.users.plan_of("ada") is None
+    await app.users.set_plan("ada", "premium")
+    await app.users.set_plan("ada", "free")
+    assert await app.users.plan_of("ada") == "free"
+    with pytest.raises(InvalidInput, match="plan"):
+        await app.users.set_plan("ada", "\n")
 
 
-def test_jobs_are_counted_by_sync_and_state(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(library())
-        await app.jobs.submit("books", user_id="ada", connection_id="ada-1")
-        await world.clock.sleep(30)
+@with_world
+async def test_jobs_are_counted_by_sync_and_state(world: World) -> None:
+    app = await world.app(library())
+    await app.jobs.submit("books", user_id="ada", connection_id="ada-1")
+    await world.clock.sleep(30)
 
-        counted = await app.jobs.count()
-        assert list(counted) == ["books"]
-        assert counted["books"][JobState.PENDING] == 1
-        assert counted["books"][JobState.FAILED] == 0
-        assert (await app.jobs.oldest_due_s())[Lane.HOT] >= 30
-        assert await app.jobs.open_breakers() == {}
-
-    in_world(tmp_path, main)
+    counted = await app.jobs.count()
+    assert list(counted) == ["books"]
+    assert counted["books"][JobState.PENDING] == 1
+    assert counted["books"][JobState.FAILED] == 0
+    assert (await app.jobs.oldest_due_s())[Lane.HOT] >= 30
+    assert await app.jobs.open_breakers() == {}
 
 
 def test_two_ways_into_one_provider_are_refused() -> None:
@@ -119,11 +110,9 @@ def test_two_ways_into_one_provider_are_refused() -> None:
         Registry(Sync(name=str(number), source=end) for number, end in enumerate(ends))
 
 
-def test_time_is_the_applications_own(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(library())
-        assert app.clock.now() >= datetime(2026, 1, 1, tzinfo=UTC)
-        await app.ping()
-        assert await app.workers() == []
-
-    in_world(tmp_path, main)
+@with_world
+async def test_time_is_the_applications_own(world: World) -> None:
+    app = await world.app(library())
+    assert app.clock.now() >= datetime(2026, 1, 1, tzinfo=UTC)
+    await app.ping()
+    assert await app.workers() == []

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +26,7 @@ from headgate.model.budget import Answer, BudgetClosure, BudgetRequest, BudgetUs
 from headgate.policy.spending import local_share
 from headgate.sandbox.kit.meter import Meter
 from headgate.sandbox.kit.windows import Window
-from tests.worlds import START, Read, ScriptedSource, World, in_world
+from tests.worlds import START, Read, ScriptedSource, World, with_world
 
 #: Ten in a quarter of an hour, two of them for live work.
 TEN = Budget("limited", [Limit(10, per="15min", reserve=2)], paced=False)
@@ -104,123 +103,111 @@ class AwayLimiter:
     async def close(self) -> None: ...
 
 
-def test_a_spent_budget_puts_the_job_off_until_the_window_ends(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a live job that needs more requests than the window has
-        app = await world.app(Sync(name="s", source=Limited(requests(11))))
-        job = await submit(app)
+@with_world
+async def test_a_spent_budget_puts_the_job_off_until_the_window_ends(world: World) -> None:
+    # Given a live job that needs more requests than the window has
+    app = await world.app(Sync(name="s", source=Limited(requests(11))))
+    job = await submit(app)
 
-        # When it is worked on
-        supervisor = app.supervisor()
-        await supervisor.start()
-        await world.clock.sleep(60)
+    # When it is worked on
+    supervisor = app.supervisor()
+    await supervisor.start()
+    await world.clock.sleep(60)
 
-        # Then it waits for the next window, says so, and nothing is burnt
-        put_off = await app.jobs.get(job.id)
-        assert (put_off.state, put_off.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
-        assert put_off.wake_at == datetime(2026, 1, 1, 0, 15, 2, tzinfo=UTC)
-        assert (put_off.attempts, put_off.summary.errors, put_off.deferrals) == (0, 0, 1)
-        assert await used(app) == 10
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
+    # Then it waits for the next window, says so, and nothing is burnt
+    put_off = await app.jobs.get(job.id)
+    assert (put_off.state, put_off.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
+    assert put_off.wake_at == datetime(2026, 1, 1, 0, 15, 2, tzinfo=UTC)
+    assert (put_off.attempts, put_off.summary.errors, put_off.deferrals) == (0, 0, 1)
+    assert await used(app) == 10
+    await supervisor.stop()
 
 
-def test_backfill_leaves_the_reserve_and_live_work_takes_it(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(
-            Sync(name="s", source=Limited(requests(1))),
-            Sync(name="much", source=Limited(requests(20))),
-        )
-        cold = await submit(app, Lane.COLD, sync="much")
-        supervisor = app.supervisor()
-        await supervisor.start()
-        await world.until(app, cold.id, JobState.PENDING)
-        await world.clock.sleep(30)
-        assert await used(app) == 8
+@with_world
+async def test_backfill_leaves_the_reserve_and_live_work_takes_it(world: World) -> None:
+    app = await world.app(
+        Sync(name="s", source=Limited(requests(1))),
+        Sync(name="much", source=Limited(requests(20))),
+    )
+    cold = await submit(app, Lane.COLD, sync="much")
+    supervisor = app.supervisor()
+    await supervisor.start()
+    await world.until(app, cold.id, JobState.PENDING)
+    await world.clock.sleep(30)
+    assert await used(app) == 8
 
-        # Live work still goes through.
-        hot = [await submit(app, Lane.HOT, f"live-{number}") for number in range(2)]
-        for job in hot:
-            assert (await world.until(app, job.id, limit_s=30)).state is JobState.SUCCESS
-        assert await used(app) == 10
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
+    # Live work still goes through.
+    hot = [await submit(app, Lane.HOT, f"live-{number}") for number in range(2)]
+    for job in hot:
+        assert (await world.until(app, job.id, limit_s=30)).state is JobState.SUCCESS
+    assert await used(app) == 10
+    await supervisor.stop()
 
 
-def test_a_short_wait_is_waited_out(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given backfill that is paced to one request in ten seconds
-        budget = Budget("limited", [Limit(90, per="15min")])
-        app = await world.app(Sync(name="s", source=Limited(requests(5), budget)))
-        job = await submit(app, Lane.COLD)
-        supervisor = app.supervisor()
-        await supervisor.start()
+@with_world
+async def test_a_short_wait_is_waited_out(world: World) -> None:
+    # Given backfill that is paced to one request in ten seconds
+    budget = Budget("limited", [Limit(90, per="15min")])
+    app = await world.app(Sync(name="s", source=Limited(requests(5), budget)))
+    job = await submit(app, Lane.COLD)
+    supervisor = app.supervisor()
+    await supervisor.start()
 
-        # Then five of them take forty seconds, in one try
-        done = await world.until(app, job.id, limit_s=100)
-        assert done.state is JobState.SUCCESS
-        assert done.summary.deferrals == 0
-        assert 40 <= world.clock.monotonic() <= 45
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
+    # Then five of them take forty seconds, in one try
+    done = await world.until(app, job.id, limit_s=100)
+    assert done.state is JobState.SUCCESS
+    assert done.summary.deferrals == 0
+    assert 40 <= world.clock.monotonic() <= 45
+    await supervisor.stop()
 
 
-def test_what_we_hold_back_ourselves_never_opens_the_breaker(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a policy that takes the second deferral for an outage, and a budget of one a minute
-        budget = Budget("limited", [Limit(1, per="min")], paced=False)
-        sync = Sync(
-            name="s", source=Limited(requests(1), budget), retry=RetryPolicy(deferrals_max=1)
-        )
-        app = await world.app(sync)
-        jobs = [await submit(app, connection=f"c{number}") for number in range(5)]
-        supervisor = app.supervisor()
-        await supervisor.start()
+@with_world
+async def test_what_we_hold_back_ourselves_never_opens_the_breaker(world: World) -> None:
+    # Given a policy that takes the second deferral for an outage, and a budget of one a minute
+    budget = Budget("limited", [Limit(1, per="min")], paced=False)
+    sync = Sync(name="s", source=Limited(requests(1), budget), retry=RetryPolicy(deferrals_max=1))
+    app = await world.app(sync)
+    jobs = [await submit(app, connection=f"c{number}") for number in range(5)]
+    supervisor = app.supervisor()
+    await supervisor.start()
 
-        # Then each has its turn, however often it was put off
-        for job in jobs:
-            done = await world.until(app, job.id, limit_s=3600)
-            assert (done.state, done.summary.pauses) == (JobState.SUCCESS, 0)
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
+    # Then each has its turn, however often it was put off
+    for job in jobs:
+        done = await world.until(app, job.id, limit_s=3600)
+        assert (done.state, done.summary.pauses) == (JobState.SUCCESS, 0)
+    await supervisor.stop()
 
 
-def test_a_429_closes_the_budget_for_everybody(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def refused(ctx: Context) -> Chunk:
-            async with ctx.gate.request() as passage:
-                raise await passage.close_budget(retry_after_s=300)
+@with_world
+async def test_a_429_closes_the_budget_for_everybody(world: World) -> None:
+    async def refused(ctx: Context) -> Chunk:
+        async with ctx.gate.request() as passage:
+            raise await passage.close_budget(retry_after_s=300)
 
-        source = Limited(requests(1))
-        app = await world.app(
-            Sync(name="refused", source=Limited(refused)), Sync(name="s", source=source)
-        )
-        supervisor = app.supervisor()
-        await supervisor.start()
-        first = await submit(app, sync="refused")
-        await world.until(app, first.id, JobState.PENDING)
-        await world.clock.sleep(1)
+    source = Limited(requests(1))
+    app = await world.app(
+        Sync(name="refused", source=Limited(refused)), Sync(name="s", source=source)
+    )
+    supervisor = app.supervisor()
+    await supervisor.start()
+    first = await submit(app, sync="refused")
+    await world.until(app, first.id, JobState.PENDING)
+    await world.clock.sleep(1)
 
-        # When another job comes
-        other = await submit(app, connection="c2")
-        await world.clock.sleep(1)
+    # When another job comes
+    other = await submit(app, connection="c2")
+    await world.clock.sleep(1)
 
-        # Then it sends nothing before the budget opens again
-        waiting = await app.jobs.get(other.id)
-        assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
-        assert waiting.wake_at is not None
-        assert 299 <= (waiting.wake_at - START).total_seconds() <= 303
-        assert await used(app) == 1
-        [use] = await app.budgets.use()
-        assert use.answers_429_24h == 1
-        assert (await world.until(app, other.id, limit_s=400)).state is JobState.SUCCESS
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
+    # Then it sends nothing before the budget opens again
+    waiting = await app.jobs.get(other.id)
+    assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
+    assert waiting.wake_at is not None
+    assert 299 <= (waiting.wake_at - START).total_seconds() <= 303
+    assert await used(app) == 1
+    [use] = await app.budgets.use()
+    assert use.answers_429_24h == 1
+    assert (await world.until(app, other.id, limit_s=400)).state is JobState.SUCCESS
+    await supervisor.stop()
 
 
 @pytest.mark.parametrize(
@@ -232,55 +219,51 @@ def test_a_429_closes_the_budget_for_everybody(tmp_path: Path) -> None:
         (Lane.COLD, False, False),
     ],
 )
-def test_without_the_limiter_only_essential_live_work_goes_on(
-    tmp_path: Path, lane: Lane, essential: bool, goes_on: bool
+@with_world
+async def test_without_the_limiter_only_essential_live_work_goes_on(
+    world: World, lane: Lane, essential: bool, goes_on: bool
 ) -> None:
-    async def main(world: World) -> None:
-        source = Limited(requests(1, essential=essential))
-        app = await world.app(Sync(name="s", source=source))
-        limiter = AwayLimiter(app)
-        job = await submit(app, lane)
-        supervisor = app.supervisor()
-        await supervisor.start()
-        await world.clock.sleep(5)
+    source = Limited(requests(1, essential=essential))
+    app = await world.app(Sync(name="s", source=source))
+    limiter = AwayLimiter(app)
+    job = await submit(app, lane)
+    supervisor = app.supervisor()
+    await supervisor.start()
+    await world.clock.sleep(5)
 
-        found = await app.jobs.get(job.id)
-        if goes_on:
-            assert found.state is JobState.SUCCESS
-        else:
-            assert (found.state, found.reason) == (JobState.PENDING, Reason.NO_LIMITER)
-            assert (found.attempts, found.summary.errors) == (0, 0)
-            limiter.away = False
-            assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
-
-
-def test_the_local_share_is_small_and_is_told_when_the_limiter_is_back(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a limiter that is away, and more essential live work than the share allows
-        budget = Budget("limited", [Limit(50, per="15min")])
-        app = await world.app(Sync(name="s", source=Limited(requests(1, essential=True), budget)))
-        limiter = AwayLimiter(app)
-        supervisor = app.supervisor()
-        await supervisor.start()
-        jobs = [await submit(app, connection=f"c{number}") for number in range(8)]
-        await world.clock.sleep(60)
-
-        # Then a tenth goes through, and the rest waits for the next window of the share
-        states = Counter([(await app.jobs.get(job.id)).state for job in jobs])
-        assert states == {JobState.SUCCESS: 5, JobState.PENDING: 3}
-
-        # And what was spent is told to the limiter when it is back
+    found = await app.jobs.get(job.id)
+    if goes_on:
+        assert found.state is JobState.SUCCESS
+    else:
+        assert (found.state, found.reason) == (JobState.PENDING, Reason.NO_LIMITER)
+        assert (found.attempts, found.summary.errors) == (0, 0)
         limiter.away = False
-        last = await submit(app, connection="last")
-        assert (await world.until(app, last.id, limit_s=60)).state is JobState.SUCCESS
-        assert limiter.charged["limited"] == 5
-        assert await used(app) == 6
-        await supervisor.stop()
+        assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
+    await supervisor.stop()
 
-    in_world(tmp_path, main)
+
+@with_world
+async def test_the_local_share_is_small_and_is_told_when_the_limiter_is_back(world: World) -> None:
+    # Given a limiter that is away, and more essential live work than the share allows
+    budget = Budget("limited", [Limit(50, per="15min")])
+    app = await world.app(Sync(name="s", source=Limited(requests(1, essential=True), budget)))
+    limiter = AwayLimiter(app)
+    supervisor = app.supervisor()
+    await supervisor.start()
+    jobs = [await submit(app, connection=f"c{number}") for number in range(8)]
+    await world.clock.sleep(60)
+
+    # Then a tenth goes through, and the rest waits for the next window of the share
+    states = Counter([(await app.jobs.get(job.id)).state for job in jobs])
+    assert states == {JobState.SUCCESS: 5, JobState.PENDING: 3}
+
+    # And what was spent is told to the limiter when it is back
+    limiter.away = False
+    last = await submit(app, connection="last")
+    assert (await world.until(app, last.id, limit_s=60)).state is JobState.SUCCESS
+    assert limiter.charged["limited"] == 5
+    assert await used(app) == 6
+    await supervisor.stop()
 
 
 def test_a_share_is_never_nothing() -> None:
@@ -289,53 +272,49 @@ def test_a_share_is_never_nothing() -> None:
     assert (share.limits[0].amount, share.limits[0].reserve, share.slots) == (1, 0, None)
 
 
-def test_a_slot_is_given_back_though_the_source_failed(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given one slot, and a source that fails with it in its hands
-        failures = iter([True, False])
+@with_world
+async def test_a_slot_is_given_back_though_the_source_failed(world: World) -> None:
+    # Given one slot, and a source that fails with it in its hands
+    failures = iter([True, False])
 
-        async def read(ctx: Context) -> Chunk:
-            async with ctx.gate.request(retry=ctx.chunks > 0):
-                if next(failures):
-                    raise Transient("reset by peer")
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        async with ctx.gate.request(retry=ctx.chunks > 0):
+            if next(failures):
+                raise Transient("reset by peer")
+        return Chunk()
 
-        budget = Budget("limited", [Limit(10, per="15min")], slots=1, slot_lease_s=3600)
-        app = await world.app(Sync(name="s", source=Limited(read, budget)))
-        job = await submit(app)
-        supervisor = app.supervisor()
-        await supervisor.start()
+    budget = Budget("limited", [Limit(10, per="15min")], slots=1, slot_lease_s=3600)
+    app = await world.app(Sync(name="s", source=Limited(read, budget)))
+    job = await submit(app)
+    supervisor = app.supervisor()
+    await supervisor.start()
 
-        # Then the next try has it, and both tries were counted
-        assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
-        [use] = await app.budgets.use()
-        assert (use.slots_used, use.windows[0].used) == (0, 2)
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
+    # Then the next try has it, and both tries were counted
+    assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
+    [use] = await app.budgets.use()
+    assert (use.slots_used, use.windows[0].used) == (0, 2)
+    await supervisor.stop()
 
 
-def test_a_source_without_a_budget_passes_freely(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            for _ in range(100):
-                async with ctx.gate.request() as passage:
-                    assert passage.remaining is None
+@with_world
+async def test_a_source_without_a_budget_passes_freely(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        for _ in range(100):
             async with ctx.gate.request() as passage:
-                if ctx.clock.now() == START:
-                    raise await passage.close_budget(retry_after_s=30)
-            return Chunk()
+                assert passage.remaining is None
+        async with ctx.gate.request() as passage:
+            if ctx.clock.now() == START:
+                raise await passage.close_budget(retry_after_s=30)
+        return Chunk()
 
-        app = await world.app(Sync(name="s", source=ScriptedSource(read)))
-        job = await submit(app)
-        supervisor = app.supervisor()
-        await supervisor.start()
-        assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
-        assert world.clock.monotonic() >= 30
-        assert await app.budgets.use() == []
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
+    app = await world.app(Sync(name="s", source=ScriptedSource(read)))
+    job = await submit(app)
+    supervisor = app.supervisor()
+    await supervisor.start()
+    assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
+    assert world.clock.monotonic() >= 30
+    assert await app.budgets.use() == []
+    await supervisor.stop()
 
 
 def test_two_budgets_of_one_provider_must_be_alike() -> None:
@@ -348,66 +327,62 @@ def test_two_budgets_of_one_provider_must_be_alike() -> None:
         App("sqlite:///unused.db", syncs=syncs)
 
 
-def test_backfills_that_wait_for_the_pace_go_one_after_another(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given four backfills at once under one paced budget
-        sent: list[str] = []
+@with_world
+async def test_backfills_that_wait_for_the_pace_go_one_after_another(world: World) -> None:
+    # Given four backfills at once under one paced budget
+    sent: list[str] = []
 
-        async def read(ctx: Context) -> Chunk:
-            for _ in range(5):
-                async with ctx.gate.request():
-                    sent.append(ctx.connection_id)
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        for _ in range(5):
+            async with ctx.gate.request():
+                sent.append(ctx.connection_id)
+        return Chunk()
 
-        paced = Budget("limited", [Limit(100, per="15min")])
-        app = await world.app(Sync(name="s", source=Limited(read, paced), chunk_s_max=600))
-        jobs = [await submit(app, Lane.COLD, f"c{number}") for number in range(4)]
-        await app.supervisor().start()
-        for job in jobs:
-            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+    paced = Budget("limited", [Limit(100, per="15min")])
+    app = await world.app(Sync(name="s", source=Limited(read, paced), chunk_s_max=600))
+    jobs = [await submit(app, Lane.COLD, f"c{number}") for number in range(4)]
+    await app.supervisor().start()
+    for job in jobs:
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
-        # Then nobody is served again before everybody who waits was
-        assert len(sent) == 20
-        for begin in range(0, 20, 4):
-            assert len(set(sent[begin : begin + 4])) == 4
-
-    in_world(tmp_path, main)
+    # Then nobody is served again before everybody who waits was
+    assert len(sent) == 20
+    for begin in range(0, 20, 4):
+        assert len(set(sent[begin : begin + 4])) == 4
 
 
 # ---- a network that stalls over the edge of a window -------------------------------------------
 
 
 @pytest.mark.parametrize("slots", [8, 40])
-def test_a_network_that_stalls_over_an_edge_does_not_double_what_arrives(
-    tmp_path: Path, slots: int
+@with_world
+async def test_a_network_that_stalls_over_an_edge_does_not_double_what_arrives(
+    world: World, slots: int
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a provider of twenty a minute, and a network that holds everything up, so that it
-        # arrives when the next minute has begun
-        budget = Budget("limited", [Limit(20, per="min")], slots=slots, paced=False)
-        minute = Window(name="min", limit=20, seconds=60)
-        meter = Meter(world.clock, [minute])
-        over_at = world.clock.monotonic() + 63.0
+    # Given a provider of twenty a minute, and a network that holds everything up, so that it
+    # arrives when the next minute has begun
+    budget = Budget("limited", [Limit(20, per="min")], slots=slots, paced=False)
+    minute = Window(name="min", limit=20, seconds=60)
+    meter = Meter(world.clock, [minute])
+    over_at = world.clock.monotonic() + 63.0
 
-        async def send(ctx: Context) -> None:
-            async with ctx.gate.request():
-                await ctx.clock.sleep(max(0.0, over_at - ctx.clock.monotonic()))
-                meter.arrive()
+    async def send(ctx: Context) -> None:
+        async with ctx.gate.request():
+            await ctx.clock.sleep(max(0.0, over_at - ctx.clock.monotonic()))
+            meter.arrive()
 
-        async def read(ctx: Context) -> Chunk:
-            await asyncio.gather(*(send(ctx) for _ in range(20)))
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        await asyncio.gather(*(send(ctx) for _ in range(20)))
+        return Chunk()
 
-        # When twenty are sent ten seconds before the edge, and then twenty more
-        app = await world.app(Sync(name="s", source=Limited(read, budget)))
-        await world.clock.sleep(50)
-        await app.supervisor().start()
-        jobs = [await submit(app, connection=name) for name in ("c1", "c2")]
-        for job in jobs:
-            assert (await world.until(app, job.id)).state is JobState.SUCCESS
+    # When twenty are sent ten seconds before the edge, and then twenty more
+    app = await world.app(Sync(name="s", source=Limited(read, budget)))
+    await world.clock.sleep(50)
+    await app.supervisor().start()
+    jobs = [await submit(app, connection=name) for name in ("c1", "c2")]
+    for job in jobs:
+        assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
-        # Then no minute has seen more than it allows
-        assert meter.overshoot() == 0
-        assert len(meter.tallies("min")) > 1
-
-    in_world(tmp_path, main)
+    # Then no minute has seen more than it allows
+    assert meter.overshoot() == 0
+    assert len(meter.tallies("min")) > 1

@@ -1,7 +1,6 @@
 """The high-water mark: where the next job goes on, and what keeps it from moving."""
 
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,13 @@ from headgate import (
 from headgate.base.encoding import Json
 from headgate.model.change import JobChange
 from headgate.ports.store import ChunkWork
-from tests.worlds import ScriptedSource, World, in_world, kinds, where_workers_die
+from tests.worlds import (
+    ScriptedSource,
+    World,
+    kinds,
+    with_dying_workers,
+    with_world,
+)
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 5)
 HASTY = RetryPolicy(errors_max=1, pauses_max=0)
@@ -95,288 +100,264 @@ async def mark(app: App, sync: str = "letters") -> Json:
     return await app._store.high_water(sync, "ada-1")
 
 
-def test_since_without_a_time_goes_on_from_the_mark(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a first job, which finds no mark and reads everything
-        letters = Letters(5)
-        app = await world.app(Sync(name="letters", source=letters))
-        await app.supervisor().start()
-        first = await run(world, app)
-        assert (first.state, first.summary.records) == (JobState.SUCCESS, 5)
-        assert [ctx.high_water for ctx in letters.calls] == [None] * 3
-        assert (first.high_water, await mark(app)) == (5, 5)
+@with_world
+async def test_since_without_a_time_goes_on_from_the_mark(world: World) -> None:
+    # Given a first job, which finds no mark and reads everything
+    letters = Letters(5)
+    app = await world.app(Sync(name="letters", source=letters))
+    await app.supervisor().start()
+    first = await run(world, app)
+    assert (first.state, first.summary.records) == (JobState.SUCCESS, 5)
+    assert [ctx.high_water for ctx in letters.calls] == [None] * 3
+    assert (first.high_water, await mark(app)) == (5, 5)
 
-        # When more has come
-        letters.last = 8
-        second = await run(world, app)
+    # When more has come
+    letters.last = 8
+    second = await run(world, app)
 
-        # Then the next reads that alone; and it is told the same mark to its end
-        assert second.summary.records == 3
-        assert [ctx.high_water for ctx in letters.calls[3:]] == [5, 5]
-        assert [ctx.since for ctx in letters.calls] == [None] * 5
-        assert await mark(app) == 8
+    # Then the next reads that alone; and it is told the same mark to its end
+    assert second.summary.records == 3
+    assert [ctx.high_water for ctx in letters.calls[3:]] == [5, 5]
+    assert [ctx.since for ctx in letters.calls] == [None] * 5
+    assert await mark(app) == 8
 
-        # And with nothing new it stays where it is
-        third = await run(world, app)
-        assert (third.summary.records, await mark(app)) == (0, 8)
-
-    in_world(tmp_path, main)
+    # And with nothing new it stays where it is
+    third = await run(world, app)
+    assert (third.summary.records, await mark(app)) == (0, 8)
 
 
-def test_an_explicit_time_counts(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        letters = Letters(2)
-        app = await world.app(Sync(name="letters", source=letters))
-        await app.supervisor().start()
-        await run(world, app)
-        moment = datetime(2025, 12, 24, tzinfo=UTC)
+@with_world
+async def test_an_explicit_time_counts(world: World) -> None:
+    letters = Letters(2)
+    app = await world.app(Sync(name="letters", source=letters))
+    await app.supervisor().start()
+    await run(world, app)
+    moment = datetime(2025, 12, 24, tzinfo=UTC)
 
-        await run(world, app, since=moment)
+    await run(world, app, since=moment)
 
-        assert (letters.calls[-1].since, letters.calls[-1].high_water) == (moment, None)
-
-    in_world(tmp_path, main)
+    assert (letters.calls[-1].since, letters.calls[-1].high_water) == (moment, None)
 
 
 @pytest.mark.parametrize(("mode", "more"), [("full", {}), ("limit", {"limit": 9})])
-def test_every_mode_may_name_a_mark(tmp_path: Path, mode: str, more: dict[str, Any]) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="letters", source=Letters(5)))
-        await app.supervisor().start()
+@with_world
+async def test_every_mode_may_name_a_mark(world: World, mode: str, more: dict[str, Any]) -> None:
+    app = await world.app(Sync(name="letters", source=Letters(5)))
+    await app.supervisor().start()
 
-        await run(world, app, mode, **more)
+    await run(world, app, mode, **more)
 
-        assert await mark(app) == 5
-
-    in_world(tmp_path, main)
+    assert await mark(app) == 5
 
 
-def test_a_refused_record_is_read_again_by_the_next_job(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a destination that refuses the third letter of six
-        shelf = Shelf(3)
-        letters = Letters(6)
-        app = await world.app(Sync(name="letters", source=letters, destination=shelf))
-        await app.supervisor().start()
-        first = await run(world, app)
+@with_world
+async def test_a_refused_record_is_read_again_by_the_next_job(world: World) -> None:
+    # Given a destination that refuses the third letter of six
+    shelf = Shelf(3)
+    letters = Letters(6)
+    app = await world.app(Sync(name="letters", source=letters, destination=shelf))
+    await app.supervisor().start()
+    first = await run(world, app)
 
-        # Then the mark stands before the page that the letter was on, and so does the next job
-        assert (first.reason, first.summary.refused) == (Reason.DONE_WITH_GAPS, 1)
-        assert shelf.taken == ["1", "2", "4", "5", "6"]
-        assert (first.high_water, await mark(app)) == (2, 2)
+    # Then the mark stands before the page that the letter was on, and so does the next job
+    assert (first.reason, first.summary.refused) == (Reason.DONE_WITH_GAPS, 1)
+    assert shelf.taken == ["1", "2", "4", "5", "6"]
+    assert (first.high_water, await mark(app)) == (2, 2)
 
-        # When the letter is taken after all
-        shelf.refuses.clear()
-        second = await run(world, app)
+    # When the letter is taken after all
+    shelf.refuses.clear()
+    second = await run(world, app)
 
-        # Then the mark moves to the end
-        assert shelf.taken[5:] == ["3", "4", "5", "6"]
-        assert (second.reason, await mark(app)) == (Reason.DONE, 6)
-
-    in_world(tmp_path, main)
+    # Then the mark moves to the end
+    assert shelf.taken[5:] == ["3", "4", "5", "6"]
+    assert (second.reason, await mark(app)) == (Reason.DONE, 6)
 
 
-def test_a_refusal_on_the_first_page_stores_no_mark(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="letters", source=Letters(6), destination=Shelf(1)))
-        await app.supervisor().start()
+@with_world
+async def test_a_refusal_on_the_first_page_stores_no_mark(world: World) -> None:
+    app = await world.app(Sync(name="letters", source=Letters(6), destination=Shelf(1)))
+    await app.supervisor().start()
 
-        job = await run(world, app)
+    job = await run(world, app)
 
-        assert (job.state, job.high_water) == (JobState.SUCCESS, None)
-        assert await mark(app) is None
-
-    in_world(tmp_path, main)
+    assert (job.state, job.high_water) == (JobState.SUCCESS, None)
+    assert await mark(app) is None
 
 
-def test_a_day_given_up_stops_the_mark(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a history whose second day, the fourth, cannot be read
-        async def read(ctx: Context) -> Chunk:
-            assert ctx.day is not None
-            if ctx.day.day == 4:
-                raise Malformed("no JSON")
-            return Chunk(high_water=ctx.day.isoformat())
+@with_world
+async def test_a_day_given_up_stops_the_mark(world: World) -> None:
+    # Given a history whose second day, the fourth, cannot be read
+    async def read(ctx: Context) -> Chunk:
+        assert ctx.day is not None
+        if ctx.day.day == 4:
+            raise Malformed("no JSON")
+        return Chunk(high_water=ctx.day.isoformat())
 
-        app = await world.app(Sync(name="letters", source=ScriptedSource(read), retry=HASTY))
-        await app.supervisor().start()
+    app = await world.app(Sync(name="letters", source=ScriptedSource(read), retry=HASTY))
+    await app.supervisor().start()
 
-        # When it is done
-        job = await run(world, app, "history", start=FIRST, end=LAST)
+    # When it is done
+    job = await run(world, app, "history", start=FIRST, end=LAST)
 
-        # Then the mark is what was named before
-        assert (job.reason, job.summary.days_failed) == (Reason.DONE_WITH_GAPS, 1)
-        assert (job.high_water, await mark(app)) == ("2025-12-05", "2025-12-05")
-
-    in_world(tmp_path, main)
+    # Then the mark is what was named before
+    assert (job.reason, job.summary.days_failed) == (Reason.DONE_WITH_GAPS, 1)
+    assert (job.high_water, await mark(app)) == ("2025-12-05", "2025-12-05")
 
 
-def test_a_job_that_fails_stores_no_mark_until_it_succeeds_after_all(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a job that fails for good after two pages
-        letters = Letters(6)
-        letters.trouble[5] = Terminal("the fifth letter is lost")
-        app = await world.app(Sync(name="letters", source=letters))
-        await app.supervisor().start()
-        failed = await run(world, app)
-        assert (failed.state, failed.high_water) == (JobState.FAILED, 4)
-        assert await mark(app) is None
+@with_world
+async def test_a_job_that_fails_stores_no_mark_until_it_succeeds_after_all(world: World) -> None:
+    # Given a job that fails for good after two pages
+    letters = Letters(6)
+    letters.trouble[5] = Terminal("the fifth letter is lost")
+    app = await world.app(Sync(name="letters", source=letters))
+    await app.supervisor().start()
+    failed = await run(world, app)
+    assert (failed.state, failed.high_water) == (JobState.FAILED, 4)
+    assert await mark(app) is None
 
-        # When it is tried again and succeeds
-        letters.trouble.clear()
-        await app.jobs.retry_now(failed.id)
-        job = await world.until(app, failed.id, JobState.SUCCESS)
+    # When it is tried again and succeeds
+    letters.trouble.clear()
+    await app.jobs.retry_now(failed.id)
+    job = await world.until(app, failed.id, JobState.SUCCESS)
 
-        # Then its mark is stored
-        assert (job.summary.records, await mark(app)) == (6, 6)
-
-    in_world(tmp_path, main)
+    # Then its mark is stored
+    assert (job.summary.records, await mark(app)) == (6, 6)
 
 
-def test_a_job_that_is_cancelled_stores_no_mark(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        letters = Letters(100)
-        letters.read_s = 10
-        app = await world.app(Sync(name="letters", source=letters))
-        await app.supervisor().start()
-        job = await submit(app)
-        await world.clock.sleep(25)
+@with_world
+async def test_a_job_that_is_cancelled_stores_no_mark(world: World) -> None:
+    letters = Letters(100)
+    letters.read_s = 10
+    app = await world.app(Sync(name="letters", source=letters))
+    await app.supervisor().start()
+    job = await submit(app)
+    await world.clock.sleep(25)
 
-        await app.jobs.cancel(job.id)
-        job = await world.until(app, job.id)
+    await app.jobs.cancel(job.id)
+    job = await world.until(app, job.id)
 
-        assert (job.state, job.high_water) == (JobState.CANCELLED, 4)
-        assert await mark(app) is None
-
-    in_world(tmp_path, main)
+    assert (job.state, job.high_water) == (JobState.CANCELLED, 4)
+    assert await mark(app) is None
 
 
-def test_a_worker_that_dies_takes_no_mark_with_it(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that dies in the middle of the second page
-        letters = Letters(6)
-        letters.read_s = 10
-        sync = Sync(name="letters", source=letters)
-        first, second = await world.app(sync), await world.app(sync)
-        job = await submit(first)
-        host = world.loop.host("first")
-        await host.spawn(first.supervisor().start())
-        await world.clock.sleep(15)
-        host.crash()
-        assert ((await second.jobs.get(job.id)).high_water, await mark(second)) == (2, None)
+@with_dying_workers
+async def test_a_worker_that_dies_takes_no_mark_with_it(world: World) -> None:
+    # Given a worker that dies in the middle of the second page
+    letters = Letters(6)
+    letters.read_s = 10
+    sync = Sync(name="letters", source=letters)
+    first, second = await world.app(sync), await world.app(sync)
+    job = await submit(first)
+    host = world.loop.host("first")
+    await host.spawn(first.supervisor().start())
+    await world.clock.sleep(15)
+    host.crash()
+    assert ((await second.jobs.get(job.id)).high_water, await mark(second)) == (2, None)
 
-        # When another goes on
-        await second.supervisor().start()
-        job = await world.until(second, job.id)
+    # When another goes on
+    await second.supervisor().start()
+    job = await world.until(second, job.id)
 
-        # Then the mark is the last one
-        assert (job.summary.crashes, job.summary.records) == (1, 6)
-        assert await mark(second) == 6
-
-    where_workers_die(tmp_path, main)
+    # Then the mark is the last one
+    assert (job.summary.crashes, job.summary.records) == (1, 6)
+    assert await mark(second) == 6
 
 
-def test_a_success_that_lost_its_answer_has_stored_its_mark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_a_success_that_lost_its_answer_has_stored_its_mark(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="letters", source=Letters(2)))
-        real, lost = app._store.settle, list[JobChange]()
+    app = await world.app(Sync(name="letters", source=Letters(2)))
+    real, lost = app._store.settle, list[JobChange]()
 
-        async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
-            after = await real(change, work)
-            if not lost:
-                lost.append(change)
-                raise StoreUnavailable
-            return after
+    async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
+        after = await real(change, work)
+        if not lost:
+            lost.append(change)
+            raise StoreUnavailable
+        return after
 
-        monkeypatch.setattr(app._store, "settle", settle)
-        await app.supervisor().start()
+    monkeypatch.setattr(app._store, "settle", settle)
+    await app.supervisor().start()
 
-        job = await run(world, app)
+    job = await run(world, app)
 
-        assert len(lost) == 1
-        assert (job.state, job.steps, await mark(app)) == (JobState.SUCCESS, 1, 2)
-
-    in_world(tmp_path, main)
+    assert len(lost) == 1
+    assert (job.state, job.steps, await mark(app)) == (JobState.SUCCESS, 1, 2)
 
 
-def test_a_page_that_failed_and_was_read_again_is_no_gap(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a page that fails once
-        class Flaky(Letters):
-            async def read(self, ctx: Context) -> Chunk:
-                chunk = await super().read(ctx)
-                if len(self.calls) == 2:
-                    raise Transient("not now")
-                return chunk
+@with_world
+async def test_a_page_that_failed_and_was_read_again_is_no_gap(world: World) -> None:
+    # Given a page that fails once
+    class Flaky(Letters):
+        async def read(self, ctx: Context) -> Chunk:
+            chunk = await super().read(ctx)
+            if len(self.calls) == 2:
+                raise Transient("not now")
+            return chunk
 
-        app = await world.app(Sync(name="letters", source=Flaky(6)))
-        await app.supervisor().start()
+    app = await world.app(Sync(name="letters", source=Flaky(6)))
+    await app.supervisor().start()
 
-        job = await run(world, app)
+    job = await run(world, app)
 
-        assert (job.summary.errors, await mark(app)) == (1, 6)
-
-    in_world(tmp_path, main)
+    assert (job.summary.errors, await mark(app)) == (1, 6)
 
 
-def test_a_mark_that_cannot_be_stored_fails_the_chunk_and_changes_nothing(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            bad = len(source.calls) == 1
-            return Chunk(records=[Record("a", {})], high_water=object() if bad else 1)
-
-        source = ScriptedSource(read)
-        shelf = Shelf()
-        app = await world.app(Sync(name="letters", source=source, destination=shelf))
-        await app.supervisor().start()
-
-        job = await run(world, app)
-
-        assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry", "succeeded"]
-        assert (shelf.taken, job.summary.records, await mark(app)) == (["a"], 1, 1)
-
-    in_world(tmp_path, main)
-
-
-def test_the_example_reads_on_and_skips_what_did_not_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_a_mark_that_cannot_be_stored_fails_the_chunk_and_changes_nothing(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        async def once(mode: str = "since", **more: Any) -> Job:
-            submitted = await app.jobs.submit(
-                "notes", user_id="ada", connection_id="ada-1", mode=mode, **more
-            )
-            return await world.until(app, submitted.job.id)
+    async def read(ctx: Context) -> Chunk:
+        bad = len(source.calls) == 1
+        return Chunk(records=[Record("a", {})], high_water=object() if bad else 1)
 
-        # With two edits of one moment, where a page ends
-        notes = {**edited_notes.NOTES, "note-100": edited_notes.NOTES["note-99"]}
-        monkeypatch.setattr(edited_notes, "NOTES", notes)
-        app = await world.app(Sync(name="notes", source=edited_notes.Notes()))
-        await app.supervisor().start()
+    source = ScriptedSource(read)
+    shelf = Shelf()
+    app = await world.app(Sync(name="letters", source=source, destination=shelf))
+    await app.supervisor().start()
 
-        # Given everything, read once
-        first = await once()
-        assert (first.summary.inserted, first.summary.counts) == (250, {"unchanged": 0})
-        assert len(await app.records.list("notes", "ada-1", limit=1000)) == 250
-        story = kinds(await app.jobs.events(first.id))
-        assert story == ["submitted", *("page_read", "chunk") * 2, "page_read", "succeeded"]
+    job = await run(world, app)
 
-        # When one note is edited, and one is only touched
-        latest = await mark(app, "notes")
-        assert isinstance(latest, int)
-        notes["note-3"] = (latest + 1, "another text")
-        notes["note-4"] = (latest + 2, notes["note-4"][1])
-        second = await once()
+    assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry", "succeeded"]
+    assert (shelf.taken, job.summary.records, await mark(app)) == (["a"], 1, 1)
 
-        # Then only these are looked at, and only the edited one is given
-        assert (second.summary.updated, second.summary.counts) == (1, {"unchanged": 1})
-        assert await mark(app, "notes") == latest + 2
 
-        # And a time, or mode full, reads from there, or everything
-        then = datetime.fromtimestamp(latest / 1000, UTC) - timedelta(seconds=1)
-        assert (await once(since=then)).summary.counts == {"unchanged": 250}
-        assert (await once("full")).summary.counts == {"unchanged": 250}
+@with_world
+async def test_the_example_reads_on_and_skips_what_did_not_change(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def once(mode: str = "since", **more: Any) -> Job:
+        submitted = await app.jobs.submit(
+            "notes", user_id="ada", connection_id="ada-1", mode=mode, **more
+        )
+        return await world.until(app, submitted.job.id)
 
-    in_world(tmp_path, main)
+    # With two edits of one moment, where a page ends
+    notes = {**edited_notes.NOTES, "note-100": edited_notes.NOTES["note-99"]}
+    monkeypatch.setattr(edited_notes, "NOTES", notes)
+    app = await world.app(Sync(name="notes", source=edited_notes.Notes()))
+    await app.supervisor().start()
+
+    # Given everything, read once
+    first = await once()
+    assert (first.summary.inserted, first.summary.counts) == (250, {"unchanged": 0})
+    assert len(await app.records.list("notes", "ada-1", limit=1000)) == 250
+    story = kinds(await app.jobs.events(first.id))
+    assert story == ["submitted", *("page_read", "chunk") * 2, "page_read", "succeeded"]
+
+    # When one note is edited, and one is only touched
+    latest = await mark(app, "notes")
+    assert isinstance(latest, int)
+    notes["note-3"] = (latest + 1, "another text")
+    notes["note-4"] = (latest + 2, notes["note-4"][1])
+    second = await once()
+
+    # Then only these are looked at, and only the edited one is given
+    assert (second.summary.updated, second.summary.counts) == (1, {"unchanged": 1})
+    assert await mark(app, "notes") == latest + 2
+
+    # And a time, or mode full, reads from there, or everything
+    then = datetime.fromtimestamp(latest / 1000, UTC) - timedelta(seconds=1)
+    assert (await once(since=then)).summary.counts == {"unchanged": 250}
+    assert (await once("full")).summary.counts == {"unchanged": 250}

@@ -1,7 +1,6 @@
 """Historical jobs from submit to done: order, coverage, progress, counters."""
 
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ from headgate import (
     Transient,
 )
 from headgate.model.job import STRETCHES_MAX
-from tests.worlds import ScriptedSource, World, in_world, kinds, lanes
+from tests.worlds import ScriptedSource, World, kinds, lanes, with_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 10)
 
@@ -46,208 +45,194 @@ async def submit_history(
     return submitted.job
 
 
-def test_days_are_read_from_newest_to_oldest_and_covered(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a source with two empty days, one said by NoData and one by an empty chunk
-        async def read(ctx: Context) -> Chunk:
-            assert ctx.day is not None
-            if ctx.day.day == 4:
-                raise NoData
-            return await one_record_a_day(ctx) if ctx.day.day != 7 else Chunk()
+@with_world
+async def test_days_are_read_from_newest_to_oldest_and_covered(world: World) -> None:
+    # Given a source with two empty days, one said by NoData and one by an empty chunk
+    async def read(ctx: Context) -> Chunk:
+        assert ctx.day is not None
+        if ctx.day.day == 4:
+            raise NoData
+        return await one_record_a_day(ctx) if ctx.day.day != 7 else Chunk()
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="history", source=source))
-        job = await submit_history(app)
-        assert job.progress.percent == 0.0
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="history", source=source))
+    job = await submit_history(app)
+    assert job.progress.percent == 0.0
 
-        # When a worker runs
-        await app.supervisor().start()
-        job = await world.until(app, job.id)
+    # When a worker runs
+    await app.supervisor().start()
+    job = await world.until(app, job.id)
 
-        # Then every day was read once, newest first, and each has its coverage
-        days = [FIRST + timedelta(days=n) for n in range(10)]
-        assert [ctx.day for ctx in source.calls] == days[::-1]
-        assert job.state is JobState.SUCCESS
-        assert job.reason is Reason.DONE
-        assert job.progress.percent == 100.0
-        assert (job.summary.days_held, job.summary.days_empty) == (8, 2)
-        assert job.summary.inserted == 8
-        rows = await app.records.coverage("history", "ada-1", start=FIRST, end=LAST)
-        assert [row.day for row in rows] == days
-        empty = {row.day.day for row in rows if row.status is DayStatus.EMPTY}
-        assert empty == {4, 7}
-        assert len(await app.records.list("history", "ada-1")) == 8
-        story = kinds(await app.jobs.events(job.id))
-        assert story == ["submitted", *["chunk"] * 9, "succeeded"]
-
-    in_world(tmp_path, main)
+    # Then every day was read once, newest first, and each has its coverage
+    days = [FIRST + timedelta(days=n) for n in range(10)]
+    assert [ctx.day for ctx in source.calls] == days[::-1]
+    assert job.state is JobState.SUCCESS
+    assert job.reason is Reason.DONE
+    assert job.progress.percent == 100.0
+    assert (job.summary.days_held, job.summary.days_empty) == (8, 2)
+    assert job.summary.inserted == 8
+    rows = await app.records.coverage("history", "ada-1", start=FIRST, end=LAST)
+    assert [row.day for row in rows] == days
+    empty = {row.day.day for row in rows if row.status is DayStatus.EMPTY}
+    assert empty == {4, 7}
+    assert len(await app.records.list("history", "ada-1")) == 8
+    story = kinds(await app.jobs.events(job.id))
+    assert story == ["submitted", *["chunk"] * 9, "succeeded"]
 
 
-def test_progress_never_moves_backwards_and_says_the_day(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def slow(ctx: Context) -> Chunk:
-            await ctx.clock.sleep(10)
-            return await one_record_a_day(ctx)
+@with_world
+async def test_progress_never_moves_backwards_and_says_the_day(world: World) -> None:
+    async def slow(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(10)
+        return await one_record_a_day(ctx)
 
-        app = await world.app(Sync(name="history", source=ScriptedSource(slow)))
-        job = await submit_history(app)
-        await app.supervisor().start()
-        seen: list[float] = []
-        while (job := await app.jobs.get(job.id)).state is not JobState.SUCCESS:
-            percent = job.progress.percent
-            assert percent is not None
-            seen.append(percent)
-            if job.state is JobState.RUNNING:
-                assert job.progress.at == job.cursor
-            await world.clock.sleep(3)
-        assert seen == sorted(seen)
-        assert seen[0] == 0.0 and seen[-1] == 90.0
-
-    in_world(tmp_path, main)
+    app = await world.app(Sync(name="history", source=ScriptedSource(slow)))
+    job = await submit_history(app)
+    await app.supervisor().start()
+    seen: list[float] = []
+    while (job := await app.jobs.get(job.id)).state is not JobState.SUCCESS:
+        percent = job.progress.percent
+        assert percent is not None
+        seen.append(percent)
+        if job.state is JobState.RUNNING:
+            assert job.progress.at == job.cursor
+        await world.clock.sleep(3)
+    assert seen == sorted(seen)
+    assert seen[0] == 0.0 and seen[-1] == 90.0
 
 
-def test_a_second_active_job_is_refused_with_the_id_of_the_first(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
-        first = await submit_history(app)
-        with pytest.raises(ActiveJobExists) as refused:
-            await submit_history(app)
-        assert refused.value.job_id == first.id
+@with_world
+async def test_a_second_active_job_is_refused_with_the_id_of_the_first(world: World) -> None:
+    app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
+    first = await submit_history(app)
+    with pytest.raises(ActiveJobExists) as refused:
+        await submit_history(app)
+    assert refused.value.job_id == first.id
 
-        # When the first has ended, another may start, and re-reading changes nothing
-        await app.supervisor().start()
-        await world.until(app, first.id)
-        second = await submit_history(app, reprocess="all")
-        second = await world.until(app, second.id)
-        assert second.summary.unchanged == 10
-        assert second.summary.inserted == 0
-
-    in_world(tmp_path, main)
+    # When the first has ended, another may start, and re-reading changes nothing
+    await app.supervisor().start()
+    await world.until(app, first.id)
+    second = await submit_history(app, reprocess="all")
+    second = await world.until(app, second.id)
+    assert second.summary.unchanged == 10
+    assert second.summary.inserted == 0
 
 
-def test_the_same_key_returns_the_same_job(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
-        first = await submit_history(app, key="k")
-        again = await submit_history(app, key="k")
-        assert again.id == first.id
-        assert len(await app.jobs.list()) == 1
-
-    in_world(tmp_path, main)
+@with_world
+async def test_the_same_key_returns_the_same_job(world: World) -> None:
+    app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
+    first = await submit_history(app, key="k")
+    again = await submit_history(app, key="k")
+    assert again.id == first.id
+    assert len(await app.jobs.list()) == 1
 
 
-def test_a_long_job_rests_after_its_slice_so_that_others_get_a_turn(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given one cold slot, a slice of 25 s, and days that take 10 s each
-        order: list[str] = []
+@with_world
+async def test_a_long_job_rests_after_its_slice_so_that_others_get_a_turn(world: World) -> None:
+    # Given one cold slot, a slice of 25 s, and days that take 10 s each
+    order: list[str] = []
 
-        async def read(ctx: Context) -> Chunk:
-            order.append(ctx.user_id)
-            await ctx.clock.sleep(10)
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        order.append(ctx.user_id)
+        await ctx.clock.sleep(10)
+        return Chunk()
 
-        app = await world.app(
-            Sync(name="history", source=ScriptedSource(read)), worker=lanes(cold=1, slice_s=25)
+    app = await world.app(
+        Sync(name="history", source=ScriptedSource(read)), worker=lanes(cold=1, slice_s=25)
+    )
+    for user in ("ada", "bob"):
+        await submit_history(app, user=user)
+    await app.supervisor().start()
+    await world.clock.sleep(125)
+
+    # Then the two take turns, three days a slice
+    assert order[:12] == ["ada"] * 3 + ["bob"] * 3 + ["ada"] * 3 + ["bob"] * 3
+
+
+@with_world
+async def test_days_that_are_held_are_not_read_again_unless_asked(world: World) -> None:
+    # Given a history with one day that could not be read
+    broken = {FIRST + timedelta(days=4)}
+
+    async def read(ctx: Context) -> Chunk:
+        if ctx.day in broken:
+            raise Transient("503")
+        return await one_record_a_day(ctx)
+
+    source = ScriptedSource(read)
+    hasty = RetryPolicy(backoff_s=0.1, errors_max=0, cooldown_s=1.0, pauses_max=0)
+    app = await world.app(Sync(name="history", source=source, retry=hasty))
+    await app.supervisor().start()
+    first = await world.until(app, (await submit_history(app)).id)
+    assert (first.summary.days_held, first.summary.days_failed) == (9, 1)
+
+    # When the same days are asked for once more, then the failed one alone is read
+    broken.clear()
+    source.calls.clear()
+    second = await submit_history(app)
+    assert second.progress.total == 1
+    second = await world.until(app, second.id)
+    assert [ctx.day for ctx in source.calls] == [FIRST + timedelta(days=4)]
+
+    # and when nothing is missing, then there is nothing to do
+    third = await world.until(app, (await submit_history(app)).id)
+    assert third.state is JobState.SUCCESS
+    assert (await app.jobs.view(third)).message == "Done: every day was imported already."
+    assert len(source.calls) == 1
+
+
+@with_world
+async def test_the_same_key_gives_the_same_job_whatever_is_held_by_now(world: World) -> None:
+    app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
+    await app.supervisor().start()
+    first = await submit_history(app, key="import-1")
+    await world.until(app, first.id)
+
+    assert (await submit_history(app, key="import-1")).id == first.id
+
+
+@with_world
+async def test_after_every_second_day_has_failed_only_those_days_are_read_again(
+    world: World,
+) -> None:
+    # Given years of days of which every second one fails: more gaps than a plan lists
+    days = 2 * STRETCHES_MAX + 20
+    first = LAST - timedelta(days=days - 1)
+    broken = True
+
+    async def read(ctx: Context) -> Chunk:
+        assert ctx.day is not None
+        if broken and ctx.day.toordinal() % 2:
+            raise Transient("the day is broken")
+        return Chunk()
+
+    source = ScriptedSource(read)
+    hasty = RetryPolicy(backoff_s=0.1, errors_max=0, cooldown_s=1.0, pauses_max=0)
+    app = await world.app(Sync(name="history", source=source, retry=hasty))
+
+    async def import_all() -> Job:
+        submitted = await app.jobs.submit(
+            "history",
+            user_id="ada",
+            connection_id="ada-1",
+            mode="history",
+            start=first,
+            end=LAST,
         )
-        for user in ("ada", "bob"):
-            await submit_history(app, user=user)
-        await app.supervisor().start()
-        await world.clock.sleep(125)
+        return await world.until(app, submitted.job.id)
 
-        # Then the two take turns, three days a slice
-        assert order[:12] == ["ada"] * 3 + ["bob"] * 3 + ["ada"] * 3 + ["bob"] * 3
+    await app.supervisor().start()
+    job = await import_all()
+    # Each is read once more before it is given up.
+    bad = [ctx.day for ctx in source.calls if ctx.day and ctx.day.toordinal() % 2]
+    failed = list(dict.fromkeys(bad))
+    assert job.summary.days_failed == len(failed) > STRETCHES_MAX
 
-    in_world(tmp_path, main)
+    # When they are imported once more
+    broken = False
+    source.calls.clear()
+    job = await import_all()
 
-
-def test_days_that_are_held_are_not_read_again_unless_asked(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a history with one day that could not be read
-        broken = {FIRST + timedelta(days=4)}
-
-        async def read(ctx: Context) -> Chunk:
-            if ctx.day in broken:
-                raise Transient("503")
-            return await one_record_a_day(ctx)
-
-        source = ScriptedSource(read)
-        hasty = RetryPolicy(backoff_s=0.1, errors_max=0, cooldown_s=1.0, pauses_max=0)
-        app = await world.app(Sync(name="history", source=source, retry=hasty))
-        await app.supervisor().start()
-        first = await world.until(app, (await submit_history(app)).id)
-        assert (first.summary.days_held, first.summary.days_failed) == (9, 1)
-
-        # When the same days are asked for once more, then the failed one alone is read
-        broken.clear()
-        source.calls.clear()
-        second = await submit_history(app)
-        assert second.progress.total == 1
-        second = await world.until(app, second.id)
-        assert [ctx.day for ctx in source.calls] == [FIRST + timedelta(days=4)]
-
-        # and when nothing is missing, then there is nothing to do
-        third = await world.until(app, (await submit_history(app)).id)
-        assert third.state is JobState.SUCCESS
-        assert (await app.jobs.view(third)).message == "Done: every day was imported already."
-        assert len(source.calls) == 1
-
-    in_world(tmp_path, main)
-
-
-def test_the_same_key_gives_the_same_job_whatever_is_held_by_now(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
-        await app.supervisor().start()
-        first = await submit_history(app, key="import-1")
-        await world.until(app, first.id)
-
-        assert (await submit_history(app, key="import-1")).id == first.id
-
-    in_world(tmp_path, main)
-
-
-def test_after_every_second_day_has_failed_only_those_days_are_read_again(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given years of days of which every second one fails: more gaps than a plan lists
-        days = 2 * STRETCHES_MAX + 20
-        first = LAST - timedelta(days=days - 1)
-        broken = True
-
-        async def read(ctx: Context) -> Chunk:
-            assert ctx.day is not None
-            if broken and ctx.day.toordinal() % 2:
-                raise Transient("the day is broken")
-            return Chunk()
-
-        source = ScriptedSource(read)
-        hasty = RetryPolicy(backoff_s=0.1, errors_max=0, cooldown_s=1.0, pauses_max=0)
-        app = await world.app(Sync(name="history", source=source, retry=hasty))
-
-        async def import_all() -> Job:
-            submitted = await app.jobs.submit(
-                "history",
-                user_id="ada",
-                connection_id="ada-1",
-                mode="history",
-                start=first,
-                end=LAST,
-            )
-            return await world.until(app, submitted.job.id)
-
-        await app.supervisor().start()
-        job = await import_all()
-        # Each is read once more before it is given up.
-        bad = [ctx.day for ctx in source.calls if ctx.day and ctx.day.toordinal() % 2]
-        failed = list(dict.fromkeys(bad))
-        assert job.summary.days_failed == len(failed) > STRETCHES_MAX
-
-        # When they are imported once more
-        broken = False
-        source.calls.clear()
-        job = await import_all()
-
-        # Then the failed days are read, and none that is held
-        assert [ctx.day for ctx in source.calls] == failed
-        assert (job.progress.done, job.progress.total) == (len(failed), len(failed))
-
-    in_world(tmp_path, main)
+    # Then the failed days are read, and none that is held
+    assert [ctx.day for ctx in source.calls] == failed
+    assert (job.progress.done, job.progress.total) == (len(failed), len(failed))

@@ -51,7 +51,7 @@ from headgate.store.sql.item_store import SqlItems
 from tests.connecting import PER_PAGE, Site, strava_source, submit
 from tests.item_agents import ItemHeartbeat, ItemSweeper
 from tests.unit.values import gates, make_job
-from tests.worlds import START, ScriptedSource, World, in_world
+from tests.worlds import START, ScriptedSource, World, as_test, in_world, with_world
 
 STREAMS = "strava.streams"
 CONNECTION = "connection_1"
@@ -164,6 +164,9 @@ def in_place(folder: Path, main: Callable[[Place], Awaitable[None]]) -> None:
     in_world(folder, opened)
 
 
+with_place = as_test(in_place)
+
+
 @contextmanager
 def told() -> Iterator[StringIO]:
     """What is logged while inside."""
@@ -183,18 +186,16 @@ def lines(stream: StringIO, event: str) -> list[dict[str, Any]]:
 # ---- what becomes of one item ------------------------------------------------------------------
 
 
-def test_items_are_fetched_one_by_one_the_oldest_first(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b", "c")
-        provider = Provider()
+@with_place
+async def test_items_are_fetched_one_by_one_the_oldest_first(place: Place) -> None:
+    await place.register("a", "b", "c")
+    provider = Provider()
 
-        assert await place.fetch_due(provider.fetch) == ["a", "b", "c"]
-        assert provider.asked == ["a", "b", "c"]
-        assert await place.states() == {"a": "success", "b": "success", "c": "success"}
-        assert (await place.items.serve("b")).document is not None
-        assert len(place.fetching.claims) == 0
-
-    in_place(tmp_path, main)
+    assert await place.fetch_due(provider.fetch) == ["a", "b", "c"]
+    assert provider.asked == ["a", "b", "c"]
+    assert await place.states() == {"a": "success", "b": "success", "c": "success"}
+    assert (await place.items.serve("b")).document is not None
+    assert len(place.fetching.claims) == 0
 
 
 @pytest.mark.parametrize(
@@ -214,140 +215,124 @@ def test_items_are_fetched_one_by_one_the_oldest_first(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_what_concerns_one_item_is_settled_with_it_and_the_batch_goes_on(
-    tmp_path: Path, answer: Answer, state: ItemState, error: str
+@with_place
+async def test_what_concerns_one_item_is_settled_with_it_and_the_batch_goes_on(
+    place: Place, answer: Answer, state: ItemState, error: str
 ) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b")
+    await place.register("a", "b")
 
-        assert await place.fetch_due(Provider(a=answer).fetch) == ["a", "b"]
+    assert await place.fetch_due(Provider(a=answer).fetch) == ["a", "b"]
 
-        item = await place.items.get("a")
-        assert item.state is state
-        assert (item.error or "").startswith(error)
-        assert (await place.items.get("b")).state is ItemState.SUCCESS
-
-    in_place(tmp_path, main)
+    item = await place.items.get("a")
+    assert item.state is state
+    assert (item.error or "").startswith(error)
+    assert (await place.items.get("b")).state is ItemState.SUCCESS
 
 
-def test_three_failures_come_a_minute_and_five_apart_and_then_it_stays(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a")
-        provider = Provider(a=Malformed("x"))
-        waits: list[timedelta | None] = []
-        for _ in range(3):
-            done = await fetch_due(
-                place.fetching,
-                place.ctx,
-                provider.fetch,
-                collection=STREAMS,
-                connection_id=CONNECTION,
-                limit=5,
-            )
-            assert len(done.items) == 1
-            waits.append(done.wait)
-            await place.clock.sleep((done.wait or NOW).total_seconds())
-
-        assert waits == [timedelta(seconds=60), timedelta(seconds=300), None]
-        await place.clock.sleep(30 * 86_400)
-        assert await place.fetch_due(provider.fetch) == []
-        assert (await place.items.get("a")).stuck
-
-        # And a reset gives it a new life
-        await reset_item(place.items, "a")
-        assert await place.fetch_due(Provider().fetch) == ["a"]
-
-    in_place(tmp_path, main)
-
-
-def test_a_full_batch_says_that_there_may_be_more(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b", "c")
-        some = await fetch_due(
+@with_place
+async def test_three_failures_come_a_minute_and_five_apart_and_then_it_stays(place: Place) -> None:
+    await place.register("a")
+    provider = Provider(a=Malformed("x"))
+    waits: list[timedelta | None] = []
+    for _ in range(3):
+        done = await fetch_due(
             place.fetching,
             place.ctx,
-            Provider().fetch,
+            provider.fetch,
             collection=STREAMS,
             connection_id=CONNECTION,
-            limit=2,
+            limit=5,
         )
+        assert len(done.items) == 1
+        waits.append(done.wait)
+        await place.clock.sleep((done.wait or NOW).total_seconds())
 
-        assert ([item.id for item in some.items], some.wait) == (["a", "b"], NOW)
+    assert waits == [timedelta(seconds=60), timedelta(seconds=300), None]
+    await place.clock.sleep(30 * 86_400)
+    assert await place.fetch_due(provider.fetch) == []
+    assert (await place.items.get("a")).stuck
 
-    in_place(tmp_path, main)
-
-
-def test_one_lane_is_fetched_without_the_other(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b")
-        await place.register("c", lane=Lane.HOT)
-        provider = Provider()
-
-        done = await place.work.fetch_due(place.ctx, STREAMS, provider.fetch, lane=Lane.HOT)
-
-        assert [(item.id, item.state.value) for item in done.items] == [("c", "success")]
-        assert (provider.asked, done.wait) == (["c"], None)
-
-    in_place(tmp_path, main)
+    # And a reset gives it a new life
+    await reset_item(place.items, "a")
+    assert await place.fetch_due(Provider().fetch) == ["a"]
 
 
-def test_what_another_worker_has_is_waited_for(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given one that another has, who may be lost
-        await place.register("a")
-        lease = timedelta(seconds=60)
-        await place.items.claim(STREAMS, CONNECTION, limit=1, lease=lease, worker="another")
+@with_place
+async def test_a_full_batch_says_that_there_may_be_more(place: Place) -> None:
+    await place.register("a", "b", "c")
+    some = await fetch_due(
+        place.fetching,
+        place.ctx,
+        Provider().fetch,
+        collection=STREAMS,
+        connection_id=CONNECTION,
+        limit=2,
+    )
 
-        # Then nothing is fetched, and nothing is over before its claim has ended
-        done = await place.work.fetch_due(place.ctx, STREAMS, Provider().fetch)
-        assert (done.items, done.wait) == ([], lease)
-
-    in_place(tmp_path, main)
-
-
-def test_a_long_wait_is_cut_into_looks(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a")
-        provider = Provider(a=RateLimited(timedelta(hours=3)))
-        with pytest.raises(RateLimited):
-            await place.work.fetch_due(place.ctx, STREAMS, provider.fetch)
-
-        done = await place.work.fetch_due(place.ctx, STREAMS, provider.fetch)
-
-        assert (done.items, done.wait) == ([], timedelta(minutes=15))
-
-    in_place(tmp_path, main)
+    assert ([item.id for item in some.items], some.wait) == (["a", "b"], NOW)
 
 
-def test_what_cuts_a_batch_short_is_told_beside_what_was_fetched(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b", "c")
-        spent = BudgetSpent(timedelta(minutes=5))
+@with_place
+async def test_one_lane_is_fetched_without_the_other(place: Place) -> None:
+    await place.register("a", "b")
+    await place.register("c", lane=Lane.HOT)
+    provider = Provider()
 
-        done = await place.work.fetch_due(place.ctx, STREAMS, Provider(b=spent).fetch)
+    done = await place.work.fetch_due(place.ctx, STREAMS, provider.fetch, lane=Lane.HOT)
 
-        assert [item.state.value for item in done.items] == ["success", "deferred"]
-        assert (done.error, done.wait) == (spent, NOW)
-        assert (await place.states())["c"] == "pending"
-        chunk = Chunk.of_items(done, cursor="here")
-        assert (chunk.cursor, chunk.wait, chunk.error) == ("here", NOW, spent)
-
-    in_place(tmp_path, main)
+    assert [(item.id, item.state.value) for item in done.items] == [("c", "success")]
+    assert (provider.asked, done.wait) == (["c"], None)
 
 
-def test_progress_counts_what_is_over(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b", "c")
-        await place.work.fetch_due(place.ctx, STREAMS, Provider(b=NoData(), c=Transient()).fetch)
+@with_place
+async def test_what_another_worker_has_is_waited_for(place: Place) -> None:
+    # Given one that another has, who may be lost
+    await place.register("a")
+    lease = timedelta(seconds=60)
+    await place.items.claim(STREAMS, CONNECTION, limit=1, lease=lease, worker="another")
 
-        assert await place.work.progress(STREAMS) == Progress(
-            done=2,
-            total=3,
-            items={ItemState.SUCCESS: 1, ItemState.UNAVAILABLE: 1, ItemState.FAILED: 1},
-            collection=STREAMS,
-        )
+    # Then nothing is fetched, and nothing is over before its claim has ended
+    done = await place.work.fetch_due(place.ctx, STREAMS, Provider().fetch)
+    assert (done.items, done.wait) == ([], lease)
 
-    in_place(tmp_path, main)
+
+@with_place
+async def test_a_long_wait_is_cut_into_looks(place: Place) -> None:
+    await place.register("a")
+    provider = Provider(a=RateLimited(timedelta(hours=3)))
+    with pytest.raises(RateLimited):
+        await place.work.fetch_due(place.ctx, STREAMS, provider.fetch)
+
+    done = await place.work.fetch_due(place.ctx, STREAMS, provider.fetch)
+
+    assert (done.items, done.wait) == ([], timedelta(minutes=15))
+
+
+@with_place
+async def test_what_cuts_a_batch_short_is_told_beside_what_was_fetched(place: Place) -> None:
+    await place.register("a", "b", "c")
+    spent = BudgetSpent(timedelta(minutes=5))
+
+    done = await place.work.fetch_due(place.ctx, STREAMS, Provider(b=spent).fetch)
+
+    assert [item.state.value for item in done.items] == ["success", "deferred"]
+    assert (done.error, done.wait) == (spent, NOW)
+    assert (await place.states())["c"] == "pending"
+    chunk = Chunk.of_items(done, cursor="here")
+    assert (chunk.cursor, chunk.wait, chunk.error) == ("here", NOW, spent)
+
+
+@with_place
+async def test_progress_counts_what_is_over(place: Place) -> None:
+    await place.register("a", "b", "c")
+    await place.work.fetch_due(place.ctx, STREAMS, Provider(b=NoData(), c=Transient()).fetch)
+
+    assert await place.work.progress(STREAMS) == Progress(
+        done=2,
+        total=3,
+        items={ItemState.SUCCESS: 1, ItemState.UNAVAILABLE: 1, ItemState.FAILED: 1},
+        collection=STREAMS,
+    )
 
 
 # ---- what ends a batch -------------------------------------------------------------------------
@@ -364,177 +349,159 @@ def test_progress_counts_what_is_over(tmp_path: Path) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_what_concerns_all_gives_the_rest_back_before_it_is_raised(
-    tmp_path: Path, error: Exception, state: str
+@with_place
+async def test_what_concerns_all_gives_the_rest_back_before_it_is_raised(
+    place: Place, error: Exception, state: str
 ) -> None:
-    async def main(place: Place) -> None:
-        # Given three, of which the first meets it
-        await place.register("b", "c", "d")
-        provider = Provider(b=error)
+    # Given three, of which the first meets it
+    await place.register("b", "c", "d")
+    provider = Provider(b=error)
 
-        with pytest.raises(type(error)) as raised:
-            await place.fetch_due(provider.fetch)
+    with pytest.raises(type(error)) as raised:
+        await place.fetch_due(provider.fetch)
 
-        # Then nothing is held, the rest was not asked for, and can be taken at once
-        assert raised.value is error
-        assert provider.asked == ["b"]
-        expected = {"b": state, "c": "pending", "d": "pending"}
-        assert await place.states() == expected
-        assert await place.items.next_sweep_s() is None
-        assert len(place.fetching.claims) == 0
-        item = await place.items.get("b")
-        assert (item.retry_count, item.crashes) == (0, 0)
-        assert item.deferred_until == (START + LATER if state == "deferred" else None)
-        rest = await place.fetch_due(Provider().fetch)
-        assert rest == (["c", "d"] if state == "deferred" else ["b", "c", "d"])
-
-    in_place(tmp_path, main)
+    # Then nothing is held, the rest was not asked for, and can be taken at once
+    assert raised.value is error
+    assert provider.asked == ["b"]
+    expected = {"b": state, "c": "pending", "d": "pending"}
+    assert await place.states() == expected
+    assert await place.items.next_sweep_s() is None
+    assert len(place.fetching.claims) == 0
+    item = await place.items.get("b")
+    assert (item.retry_count, item.crashes) == (0, 0)
+    assert item.deferred_until == (START + LATER if state == "deferred" else None)
+    rest = await place.fetch_due(Provider().fetch)
+    assert rest == (["c", "d"] if state == "deferred" else ["b", "c", "d"])
 
 
-def test_only_a_refusal_by_the_provider_is_counted_as_one(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b")
-        for answers in ({"a": RateLimited(LATER)}, {"b": BudgetSpent(LATER)}):
-            with pytest.raises(RateLimited):
-                await place.fetch_due(Provider(**answers).fetch)
-
-        assert await place.items.count_limited(STREAMS, within=timedelta(days=1)) == 1
-        deferrals = [(await place.items.get(each)).deferrals for each in ("a", "b")]
-        assert deferrals == [1, 0]
-
-    in_place(tmp_path, main)
-
-
-def test_an_item_that_the_provider_puts_off_for_ever_fails_in_the_end(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a")
-        # Each refusal for a time that is over when it is tried again
-        for _ in range(99):
-            with pytest.raises(RateLimited):
-                await place.fetch_due(Provider(a=RateLimited(timedelta(0))).fetch)
-            await place.clock.sleep(1)
+@with_place
+async def test_only_a_refusal_by_the_provider_is_counted_as_one(place: Place) -> None:
+    await place.register("a", "b")
+    for answers in ({"a": RateLimited(LATER)}, {"b": BudgetSpent(LATER)}):
         with pytest.raises(RateLimited):
-            await place.fetch_due(Provider(a=RateLimited(timedelta(0), "(429)")).fetch)
+            await place.fetch_due(Provider(**answers).fetch)
 
-        item = await place.items.get("a")
-        assert item.stuck
-        assert item.error == "deferred 100 times: RateLimited: (429)"
-        assert item.retry_count == 0
-
-    in_place(tmp_path, main)
+    assert await place.items.count_limited(STREAMS, within=timedelta(days=1)) == 1
+    deferrals = [(await place.items.get(each)).deferrals for each in ("a", "b")]
+    assert deferrals == [1, 0]
 
 
-def test_a_provider_that_is_down_costs_three_items_one_try_each(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register(*"abcdef")
-        provider = Provider(**dict.fromkeys("abcdef", Transient("503")))
-
-        with pytest.raises(Transient):
-            await place.fetch_due(provider.fetch)
-
-        assert provider.asked == ["a", "b", "c"]
-        assert list((await place.states()).values()) == ["failed"] * 3 + ["pending"] * 3
-
-    in_place(tmp_path, main)
-
-
-def test_a_bug_in_fetch_is_no_outage_and_every_item_is_tried(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register(*"abcdef")
-        provider = Provider(**dict.fromkeys("abcdef", KeyError("vanue")))
-
-        assert await place.fetch_due(provider.fetch) == [*"abcdef"]
-
-        assert provider.asked == [*"abcdef"]
-        assert list((await place.states()).values()) == ["failed"] * 6
-
-    in_place(tmp_path, main)
-
-
-def test_single_failures_between_successes_do_not_end_a_batch(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register(*"abcdef")
-        failing = dict.fromkeys("abde", Transient("500"))
-
-        assert len(await place.fetch_due(Provider(**failing).fetch)) == 6
-
-    in_place(tmp_path, main)
-
-
-def test_a_batch_that_is_cut_short_gives_everything_back(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given a worker in the middle of its second item
-        await place.register("a", "b", "c")
-        provider = Provider()
-
-        async def wait(item: Item) -> None:
-            if item.id == "b":
-                await place.clock.sleep(1e6)
-
-        provider.meanwhile = wait
-        task = asyncio.create_task(place.fetch_due(provider.fetch))
+@with_place
+async def test_an_item_that_the_provider_puts_off_for_ever_fails_in_the_end(place: Place) -> None:
+    await place.register("a")
+    # Each refusal for a time that is over when it is tried again
+    for _ in range(99):
+        with pytest.raises(RateLimited):
+            await place.fetch_due(Provider(a=RateLimited(timedelta(0))).fetch)
         await place.clock.sleep(1)
+    with pytest.raises(RateLimited):
+        await place.fetch_due(Provider(a=RateLimited(timedelta(0), "(429)")).fetch)
 
-        # When it is told to stop
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    item = await place.items.get("a")
+    assert item.stuck
+    assert item.error == "deferred 100 times: RateLimited: (429)"
+    assert item.retry_count == 0
 
-        # Then what it had done is done, and the rest is anybody's
-        assert await place.states() == {"a": "success", "b": "pending", "c": "pending"}
-        assert (await place.items.get("b")).crashes == 0
 
-    in_place(tmp_path, main)
+@with_place
+async def test_a_provider_that_is_down_costs_three_items_one_try_each(place: Place) -> None:
+    await place.register(*"abcdef")
+    provider = Provider(**dict.fromkeys("abcdef", Transient("503")))
+
+    with pytest.raises(Transient):
+        await place.fetch_due(provider.fetch)
+
+    assert provider.asked == ["a", "b", "c"]
+    assert list((await place.states()).values()) == ["failed"] * 3 + ["pending"] * 3
+
+
+@with_place
+async def test_a_bug_in_fetch_is_no_outage_and_every_item_is_tried(place: Place) -> None:
+    await place.register(*"abcdef")
+    provider = Provider(**dict.fromkeys("abcdef", KeyError("vanue")))
+
+    assert await place.fetch_due(provider.fetch) == [*"abcdef"]
+
+    assert provider.asked == [*"abcdef"]
+    assert list((await place.states()).values()) == ["failed"] * 6
+
+
+@with_place
+async def test_single_failures_between_successes_do_not_end_a_batch(place: Place) -> None:
+    await place.register(*"abcdef")
+    failing = dict.fromkeys("abde", Transient("500"))
+
+    assert len(await place.fetch_due(Provider(**failing).fetch)) == 6
+
+
+@with_place
+async def test_a_batch_that_is_cut_short_gives_everything_back(place: Place) -> None:
+    # Given a worker in the middle of its second item
+    await place.register("a", "b", "c")
+    provider = Provider()
+
+    async def wait(item: Item) -> None:
+        if item.id == "b":
+            await place.clock.sleep(1e6)
+
+    provider.meanwhile = wait
+    task = asyncio.create_task(place.fetch_due(provider.fetch))
+    await place.clock.sleep(1)
+
+    # When it is told to stop
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    # Then what it had done is done, and the rest is anybody's
+    assert await place.states() == {"a": "success", "b": "pending", "c": "pending"}
+    assert (await place.items.get("b")).crashes == 0
 
 
 # ---- leases ------------------------------------------------------------------------------------
 
 
-def test_the_heartbeat_keeps_what_takes_long_and_nobody_else_gets_it(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given a fetch that takes many leases, and the services of a process
-        await place.register("a", "b")
-        provider = Provider()
+@with_place
+async def test_the_heartbeat_keeps_what_takes_long_and_nobody_else_gets_it(place: Place) -> None:
+    # Given a fetch that takes many leases, and the services of a process
+    await place.register("a", "b")
+    provider = Provider()
 
-        async def take_long(_: Item) -> None:
-            await place.clock.sleep(600)
+    async def take_long(_: Item) -> None:
+        await place.clock.sleep(600)
 
-        provider.meanwhile = take_long
-        services = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
-        for service in services:
-            await service.start()
+    provider.meanwhile = take_long
+    services = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
+    for service in services:
+        await service.start()
 
-        # When it is done
-        assert await place.fetch_due(provider.fetch) == ["a", "b"]
+    # When it is done
+    assert await place.fetch_due(provider.fetch) == ["a", "b"]
 
-        # Then each was fetched once, and nobody counted as lost
-        assert provider.asked == ["a", "b"]
-        assert [(await place.items.get(each)).crashes for each in "ab"] == [0, 0]
-        for service in services:
-            await service.stop()
-
-    in_place(tmp_path, main)
+    # Then each was fetched once, and nobody counted as lost
+    assert provider.asked == ["a", "b"]
+    assert [(await place.items.get(each)).crashes for each in "ab"] == [0, 0]
+    for service in services:
+        await service.stop()
 
 
-def test_the_sweeper_takes_the_items_of_a_worker_that_is_gone(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given a worker that died with two items
-        await place.register("a", "b")
-        lease = timedelta(seconds=60)
-        await place.items.claim(STREAMS, CONNECTION, limit=2, lease=lease, worker="dead")
-        sweeper = ItemSweeper(place.fetching)
-        await sweeper.start()
+@with_place
+async def test_the_sweeper_takes_the_items_of_a_worker_that_is_gone(place: Place) -> None:
+    # Given a worker that died with two items
+    await place.register("a", "b")
+    lease = timedelta(seconds=60)
+    await place.items.claim(STREAMS, CONNECTION, limit=2, lease=lease, worker="dead")
+    sweeper = ItemSweeper(place.fetching)
+    await sweeper.start()
 
-        # When its leases have run out
-        await place.clock.sleep(61)
+    # When its leases have run out
+    await place.clock.sleep(61)
 
-        # Then they are anybody's, and it counts as a crash of each
-        assert await place.states() == {"a": "pending", "b": "pending"}
-        assert [(await place.items.get(each)).crashes for each in "ab"] == [1, 1]
-        assert await place.fetch_due(Provider().fetch) == ["a", "b"]
-        await sweeper.stop()
-
-    in_place(tmp_path, main)
+    # Then they are anybody's, and it counts as a crash of each
+    assert await place.states() == {"a": "pending", "b": "pending"}
+    assert [(await place.items.get(each)).crashes for each in "ab"] == [1, 1]
+    assert await place.fetch_due(Provider().fetch) == ["a", "b"]
+    await sweeper.stop()
 
 
 def test_one_sweep_has_an_end_however_many_are_lost(
@@ -555,70 +522,64 @@ def test_one_sweep_has_an_end_however_many_are_lost(
     in_place(tmp_path, main)
 
 
-def test_the_sweeper_rests_until_the_next_lease_ends(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a")
-        sweeper = ItemSweeper(place.fetching)
-        assert await sweeper.run_once() == 60.0
-        lease = timedelta(seconds=20)
-        await place.items.claim(STREAMS, CONNECTION, limit=1, lease=lease, worker="w")
-        assert await sweeper.run_once() == pytest.approx(20.1)
-
-    in_place(tmp_path, main)
+@with_place
+async def test_the_sweeper_rests_until_the_next_lease_ends(place: Place) -> None:
+    await place.register("a")
+    sweeper = ItemSweeper(place.fetching)
+    assert await sweeper.run_once() == 60.0
+    lease = timedelta(seconds=20)
+    await place.items.claim(STREAMS, CONNECTION, limit=1, lease=lease, worker="w")
+    assert await sweeper.run_once() == pytest.approx(20.1)
 
 
-def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_more(
-    tmp_path: Path,
+@with_place
+async def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_more(
+    place: Place,
 ) -> None:
-    async def main(place: Place) -> None:
-        # Given a worker that stands still past its lease in the middle of its first item
-        await place.register("a", "b")
-        heartbeat, sweeper = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
-        provider, others = Provider(), Provider()
+    # Given a worker that stands still past its lease in the middle of its first item
+    await place.register("a", "b")
+    heartbeat, sweeper = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
+    provider, others = Provider(), Provider()
 
-        async def stand_still(_: Item) -> None:
-            await place.clock.sleep(61)
-            await sweeper.run_once()
-            other = ItemFetcher(items=place.items, clock=place.clock, worker="worker_2")
-            await fetch_due(
-                other,
-                place.ctx,
-                others.fetch,
-                collection=STREAMS,
-                connection_id=CONNECTION,
-                limit=2,
-            )
-            await heartbeat.run_once()
+    async def stand_still(_: Item) -> None:
+        await place.clock.sleep(61)
+        await sweeper.run_once()
+        other = ItemFetcher(items=place.items, clock=place.clock, worker="worker_2")
+        await fetch_due(
+            other,
+            place.ctx,
+            others.fetch,
+            collection=STREAMS,
+            connection_id=CONNECTION,
+            limit=2,
+        )
+        await heartbeat.run_once()
 
-        provider.meanwhile = stand_still
-        with told() as stream:
-            done = await place.fetch_due(provider.fetch)
+    provider.meanwhile = stand_still
+    with told() as stream:
+        done = await place.fetch_due(provider.fetch)
 
-        # Then its result is discarded, and it leaves the second item alone
-        assert done == []
-        assert (provider.asked, others.asked) == (["a"], ["a", "b"])
-        assert (await place.items.get("a")).worker == "worker_2"
-        attempts = [line["state"] for line in lines(stream, "item_fetch")]
-        assert attempts == ["success", "success", "lost"]
-        assert [line["count"] for line in lines(stream, "claims_lost")] == [2]
-
-    in_place(tmp_path, main)
+    # Then its result is discarded, and it leaves the second item alone
+    assert done == []
+    assert (provider.asked, others.asked) == (["a"], ["a", "b"])
+    assert (await place.items.get("a")).worker == "worker_2"
+    attempts = [line["state"] for line in lines(stream, "item_fetch")]
+    assert attempts == ["success", "success", "lost"]
+    assert [line["count"] for line in lines(stream, "claims_lost")] == [2]
 
 
-def test_a_reset_while_it_is_fetched_discards_the_result(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a")
-        provider = Provider()
+@with_place
+async def test_a_reset_while_it_is_fetched_discards_the_result(place: Place) -> None:
+    await place.register("a")
+    provider = Provider()
 
-        async def reset(item: Item) -> None:
-            await reset_item(place.items, item.id)
+    async def reset(item: Item) -> None:
+        await reset_item(place.items, item.id)
 
-        provider.meanwhile = reset
-        assert await place.fetch_due(provider.fetch) == []
-        item = await place.items.get("a")
-        assert (item.state, item.token) == (ItemState.PENDING, 2)
-
-    in_place(tmp_path, main)
+    provider.meanwhile = reset
+    assert await place.fetch_due(provider.fetch) == []
+    item = await place.items.get("a")
+    assert (item.state, item.token) == (ItemState.PENDING, 2)
 
 
 # ---- an unreliable store -----------------------------------------------------------------------
@@ -660,173 +621,157 @@ def unreliable(place: Place) -> Unreliable:
     return store
 
 
-def test_an_outcome_is_written_across_an_outage_and_fetched_only_once(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b")
-        store = unreliable(place)
-        store.before, store.after = 2, 1
-        provider = Provider()
+@with_place
+async def test_an_outcome_is_written_across_an_outage_and_fetched_only_once(place: Place) -> None:
+    await place.register("a", "b")
+    store = unreliable(place)
+    store.before, store.after = 2, 1
+    provider = Provider()
 
-        assert await place.fetch_due(provider.fetch) == ["a", "b"]
-        assert provider.asked == ["a", "b"]
-
-    in_place(tmp_path, main)
+    assert await place.fetch_due(provider.fetch) == ["a", "b"]
+    assert provider.asked == ["a", "b"]
 
 
-def test_a_store_that_stays_away_leaves_the_items_to_their_leases(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b")
-        unreliable(place).before = len(SETTLE_RESTS_S) + 2
+@with_place
+async def test_a_store_that_stays_away_leaves_the_items_to_their_leases(place: Place) -> None:
+    await place.register("a", "b")
+    unreliable(place).before = len(SETTLE_RESTS_S) + 2
 
-        with told() as stream, pytest.raises(StoreUnavailable):
-            await place.fetch_due(Provider().fetch)
+    with told() as stream, pytest.raises(StoreUnavailable):
+        await place.fetch_due(Provider().fetch)
 
-        assert await place.states() == {"a": "fetching", "b": "fetching"}
-        assert len(place.fetching.claims) == 0
-        assert [line["count"] for line in lines(stream, "items_not_returned")] == [2]
-
-    in_place(tmp_path, main)
+    assert await place.states() == {"a": "fetching", "b": "fetching"}
+    assert len(place.fetching.claims) == 0
+    assert [line["count"] for line in lines(stream, "items_not_returned")] == [2]
 
 
-def test_a_change_that_others_keep_winning_against_is_a_conflict(tmp_path: Path) -> None:
+@with_place
+async def test_a_change_that_others_keep_winning_against_is_a_conflict(place: Place) -> None:
     class Busy(Unreliable):
         async def settle(self, *wanted: Any) -> Any:
             item = await self._items.get(wanted[0].before.id)
             await self._items.settle(change.reset(item))
             return await self._items.settle(*wanted)
 
-    async def main(place: Place) -> None:
-        await place.register("a")
-        with pytest.raises(Conflict, match="keep changing"):
-            await reset_item(Busy(place.items), "a")
-
-    in_place(tmp_path, main)
+    await place.register("a")
+    with pytest.raises(Conflict, match="keep changing"):
+        await reset_item(Busy(place.items), "a")
 
 
-def test_an_id_that_appears_sets_an_item_going(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", external_id=None)
-        provider = Provider()
-        assert await place.fetch_due(provider.fetch) == []
-        assert provider.asked == []
+@with_place
+async def test_an_id_that_appears_sets_an_item_going(place: Place) -> None:
+    await place.register("a", external_id=None)
+    provider = Provider()
+    assert await place.fetch_due(provider.fetch) == []
+    assert provider.asked == []
 
-        await place.register("a")
-        assert await place.fetch_due(provider.fetch) == ["a"]
-
-    in_place(tmp_path, main)
+    await place.register("a")
+    assert await place.fetch_due(provider.fetch) == ["a"]
 
 
 # ---- what is told ------------------------------------------------------------------------------
 
 
-def test_every_attempt_is_one_event(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.register("a", "b")
-        provider = Provider(b=[Malformed("Authorization: Bearer s3cr3t")])
+@with_place
+async def test_every_attempt_is_one_event(place: Place) -> None:
+    await place.register("a", "b")
+    provider = Provider(b=[Malformed("Authorization: Bearer s3cr3t")])
 
-        async def take_a_while(_: Item) -> None:
-            await place.clock.sleep(2)
+    async def take_a_while(_: Item) -> None:
+        await place.clock.sleep(2)
 
-        provider.meanwhile = take_a_while
-        place.ctx.gate.remaining = 61  # type: ignore[misc]
-        with told() as stream:
-            await place.fetch_due(provider.fetch)
+    provider.meanwhile = take_a_while
+    place.ctx.gate.remaining = 61  # type: ignore[misc]
+    with told() as stream:
+        await place.fetch_due(provider.fetch)
 
-        first, second = lines(stream, "item_fetch")
-        ours = {"at", "event", "level", "module"}
-        assert {name: value for name, value in first.items() if name not in ours} == {
-            "item": "a",
-            "collection": STREAMS,
-            "user": "ada",
-            "state": "success",
-            "error": None,
-            "retry_count": 0,
-            "duration_ms": 2000.0,
-            "rate_budget_remaining": 61,
-        }
-        assert second.keys() == first.keys()
-        assert (second["state"], second["retry_count"]) == ("failed", 1)
-        assert second["error"].startswith("Malformed")
-        assert "s3cr3t" not in stream.getvalue()
-        assert "s3cr3t" not in repr(await place.items.get("b"))
-
-    in_place(tmp_path, main)
+    first, second = lines(stream, "item_fetch")
+    ours = {"at", "event", "level", "module"}
+    assert {name: value for name, value in first.items() if name not in ours} == {
+        "item": "a",
+        "collection": STREAMS,
+        "user": "ada",
+        "state": "success",
+        "error": None,
+        "retry_count": 0,
+        "duration_ms": 2000.0,
+        "rate_budget_remaining": 61,
+    }
+    assert second.keys() == first.keys()
+    assert (second["state"], second["retry_count"]) == ("failed", 1)
+    assert second["error"].startswith("Malformed")
+    assert "s3cr3t" not in stream.getvalue()
+    assert "s3cr3t" not in repr(await place.items.get("b"))
 
 
-def test_a_collection_is_told_of_every_attempt_at_its_items_and_of_no_others(
-    tmp_path: Path,
+@with_place
+async def test_a_collection_is_told_of_every_attempt_at_its_items_and_of_no_others(
+    place: Place,
 ) -> None:
-    async def main(place: Place) -> None:
-        # Given a collection that listens, and another
-        attempts: list[FetchAttempt] = []
-        listening = Collection(name=STREAMS, title="Streams", on_attempt=attempts.append)
-        place.declare(listening, Collection(name="strava.laps", title="Laps"))
-        await place.register("a", "b", "lost")
-        await place.register("c", collection="strava.laps")
-        await place.register("d", collection="not declared")
-        error = Malformed("x")
-        provider = Provider(b=error)
+    # Given a collection that listens, and another
+    attempts: list[FetchAttempt] = []
+    listening = Collection(name=STREAMS, title="Streams", on_attempt=attempts.append)
+    place.declare(listening, Collection(name="strava.laps", title="Laps"))
+    await place.register("a", "b", "lost")
+    await place.register("c", collection="strava.laps")
+    await place.register("d", collection="not declared")
+    error = Malformed("x")
+    provider = Provider(b=error)
 
-        async def lose(item: Item) -> None:
-            if item.id == "lost":
-                await reset_item(place.items, item.id)
+    async def lose(item: Item) -> None:
+        if item.id == "lost":
+            await reset_item(place.items, item.id)
 
-        provider.meanwhile = lose
-        place.ctx.gate.remaining = 7  # type: ignore[misc]
+    provider.meanwhile = lose
+    place.ctx.gate.remaining = 7  # type: ignore[misc]
 
-        for collection in (STREAMS, "strava.laps", "not declared"):
-            await place.work.fetch_due(place.ctx, collection, provider.fetch, limit=10)
+    for collection in (STREAMS, "strava.laps", "not declared"):
+        await place.work.fetch_due(place.ctx, collection, provider.fetch, limit=10)
 
-        # Then it knows what became of each
-        first, second, third = attempts
-        assert (first.item.id, first.document, first.error) == ("a", DOCUMENT, None)
-        assert first.after == await place.items.get("a")
-        assert (first.budget_remaining, first.duration_s) == (7, 0)
-        assert (second.item.id, second.document, second.error) == ("b", None, error)
-        assert second.after is not None and second.after.retry_count == 1
-        assert (third.item.id, third.after) == ("lost", None)
-
-    in_place(tmp_path, main)
+    # Then it knows what became of each
+    first, second, third = attempts
+    assert (first.item.id, first.document, first.error) == ("a", DOCUMENT, None)
+    assert first.after == await place.items.get("a")
+    assert (first.budget_remaining, first.duration_s) == (7, 0)
+    assert (second.item.id, second.document, second.error) == ("b", None, error)
+    assert second.after is not None and second.after.retry_count == 1
+    assert (third.item.id, third.after) == ("lost", None)
 
 
-def test_a_collection_says_how_often_its_items_are_tried(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        patient = ItemRetryPolicy(failures_max=5, backoff_s=(10,))
-        place.declare(Collection(name=STREAMS, title="Streams", retry=patient))
-        await place.register("a")
-        provider = Provider(a=Malformed("x"))
-        tries = 0
-        while not (await place.items.get("a")).stuck:
-            assert await place.fetch_due(provider.fetch) == ["a"]
-            tries += 1
-            await place.clock.sleep(10)
+@with_place
+async def test_a_collection_says_how_often_its_items_are_tried(place: Place) -> None:
+    patient = ItemRetryPolicy(failures_max=5, backoff_s=(10,))
+    place.declare(Collection(name=STREAMS, title="Streams", retry=patient))
+    await place.register("a")
+    provider = Provider(a=Malformed("x"))
+    tries = 0
+    while not (await place.items.get("a")).stuck:
+        assert await place.fetch_due(provider.fetch) == ["a"]
+        tries += 1
+        await place.clock.sleep(10)
 
-        assert tries == 5
-
-    in_place(tmp_path, main)
+    assert tries == 5
 
 
-def test_the_numbers_of_a_collection(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        collection = Collection(name=STREAMS, title="Streams")
-        await place.register("a", "b", "c", "d")
-        await place.register("e", user_id="bob", start_time=START + timedelta(days=9))
-        await place.register("f", collection="strava.laps")
-        provider = Provider(a=Malformed("x"), b=Forbidden("403"), c=RateLimited(LATER))
-        with pytest.raises(RateLimited):
-            await place.fetch_due(provider.fetch)
+@with_place
+async def test_the_numbers_of_a_collection(place: Place) -> None:
+    collection = Collection(name=STREAMS, title="Streams")
+    await place.register("a", "b", "c", "d")
+    await place.register("e", user_id="bob", start_time=START + timedelta(days=9))
+    await place.register("f", collection="strava.laps")
+    provider = Provider(a=Malformed("x"), b=Forbidden("403"), c=RateLimited(LATER))
+    with pytest.raises(RateLimited):
+        await place.fetch_due(provider.fetch)
 
-        everybody = await item_stats(place.items, collection)
-        adas = await item_stats(place.items, collection, user_id="ada")
+    everybody = await item_stats(place.items, collection)
+    adas = await item_stats(place.items, collection, user_id="ada")
 
-        counts = {state: n for state, n in everybody.states.items() if n}
-        assert (everybody.name, everybody.title) == (STREAMS, "Streams")
-        assert counts == {ItemState.FAILED: 2, ItemState.DEFERRED: 1, ItemState.PENDING: 2}
-        assert (everybody.retries, everybody.stuck, everybody.limited_24h) == ({1: 2}, 1, 1)
-        assert everybody.of_user is None
-        assert adas.of_user is not None and adas.of_user[ItemState.PENDING] == 1
-
-    in_place(tmp_path, main)
+    counts = {state: n for state, n in everybody.states.items() if n}
+    assert (everybody.name, everybody.title) == (STREAMS, "Streams")
+    assert counts == {ItemState.FAILED: 2, ItemState.DEFERRED: 1, ItemState.PENDING: 2}
+    assert (everybody.retries, everybody.stuck, everybody.limited_24h) == ({1: 2}, 1, 1)
+    assert everybody.of_user is None
+    assert adas.of_user is not None and adas.of_user[ItemState.PENDING] == 1
 
 
 # ---- whole backfills ---------------------------------------------------------------------------
@@ -879,7 +824,8 @@ class Streams(ApiSource):
         return Document.of_json(channels)
 
 
-def test_anything_can_be_an_item(tmp_path: Path) -> None:
+@with_world
+async def test_anything_can_be_an_item(world: World) -> None:
     """Photos, listed and then fetched one by one, by a collection of their own."""
     seen: list[FetchAttempt] = []
     photos = Collection(
@@ -913,24 +859,21 @@ def test_anything_can_be_an_item(tmp_path: Path) -> None:
         fetched = await ctx.items.fetch_due(ctx, photos.name, fetch, limit=2)
         return Chunk.of_items(fetched, cursor="fetching")
 
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="album", source=ScriptedSource(read), collections=[photos]))
-        await app.supervisor().start()
+    app = await world.app(Sync(name="album", source=ScriptedSource(read), collections=[photos]))
+    await app.supervisor().start()
 
-        submitted = await app.jobs.submit("album", user_id="ada", connection_id="ada-1")
-        job = await world.until(app, submitted.job.id)
+    submitted = await app.jobs.submit("album", user_id="ada", connection_id="ada-1")
+    job = await world.until(app, submitted.job.id)
 
-        assert job.state is JobState.SUCCESS, job.error
-        for name in "abc":
-            served = await app.items.serve(f"ada-1-{name}", user_id="ada")
-            assert served.document is not None
-            assert served.document.media_type == "image/jpeg"
-            assert served.document.content() == f"photo {name}".encode()
-            assert served.document.attributes == {"bytes": 7}
-        tried = [attempt.item.external_id for attempt in seen]
-        assert (tried.count("b"), len(tried)) == (5, 7)
-
-    in_world(tmp_path, main)
+    assert job.state is JobState.SUCCESS, job.error
+    for name in "abc":
+        served = await app.items.serve(f"ada-1-{name}", user_id="ada")
+        assert served.document is not None
+        assert served.document.media_type == "image/jpeg"
+        assert served.document.content() == f"photo {name}".encode()
+        assert served.document.attributes == {"bytes": 7}
+    tried = [attempt.item.external_id for attempt in seen]
+    assert (tried.count("b"), len(tried)) == (5, 7)
 
 
 def streams_source() -> Streams:
@@ -945,77 +888,73 @@ def streams_source() -> Streams:
     )
 
 
-def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_it_sleeps(
-    tmp_path: Path,
+@with_world
+async def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_it_sleeps(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        # Given an athlete with more activities than two windows take
-        site = Site(world, activities=230)
-        source = streams_source()
-        app = await site.app("streams", source=source)
-        items = SqlItems(app._database)
-        source.fetching = ItemFetcher(items=items, clock=world.clock, worker="worker_1")
-        connection = await site.connect(app)
-        job = await submit(app, connection, "streams", lane="cold")
-        await app.supervisor().start()
+    # Given an athlete with more activities than two windows take
+    site = Site(world, activities=230)
+    source = streams_source()
+    app = await site.app("streams", source=source)
+    items = SqlItems(app._database)
+    source.fetching = ItemFetcher(items=items, clock=world.clock, worker="worker_1")
+    connection = await site.connect(app)
+    job = await submit(app, connection, "streams", lane="cold")
+    await app.supervisor().start()
 
-        # When the backfill runs to its end
-        asleep = 0
-        while (job := await app.jobs.get(job.id)).state not in (JobState.SUCCESS, JobState.FAILED):
-            if job.state is JobState.PENDING and job.reason is Reason.RATE_LIMITED:
-                asleep += 1
-                assert await items.next_sweep_s() is None
-            await world.clock.sleep(20)
+    # When the backfill runs to its end
+    asleep = 0
+    while (job := await app.jobs.get(job.id)).state not in (JobState.SUCCESS, JobState.FAILED):
+        if job.state is JobState.PENDING and job.reason is Reason.RATE_LIMITED:
+            asleep += 1
+            assert await items.next_sweep_s() is None
+        await world.clock.sleep(20)
 
-        # Then every activity has its streams, or none to have, and no request was refused
-        assert job.state is JobState.SUCCESS, job.error
-        counted = await items.count_items(STREAMS)
-        assert counted.states[ItemState.SUCCESS] + counted.states[ItemState.UNAVAILABLE] == 230
-        assert counted.states[ItemState.UNAVAILABLE] > 0
-        assert asleep > 0
-        assert await items.count_limited(STREAMS, within=timedelta(days=1)) == 0
-        [use] = [each for each in await app.budgets.use() if each.source == "strava"]
-        assert use.answers_429_24h == 0
-        fetches = [each for each in site.wire.sent if "/streams" in each.url]
-        # One request for each that has streams, and none for what was entered by hand.
-        assert len(fetches) == counted.states[ItemState.SUCCESS]
-
-    in_world(tmp_path, main)
+    # Then every activity has its streams, or none to have, and no request was refused
+    assert job.state is JobState.SUCCESS, job.error
+    counted = await items.count_items(STREAMS)
+    assert counted.states[ItemState.SUCCESS] + counted.states[ItemState.UNAVAILABLE] == 230
+    assert counted.states[ItemState.UNAVAILABLE] > 0
+    assert asleep > 0
+    assert await items.count_limited(STREAMS, within=timedelta(days=1)) == 0
+    [use] = [each for each in await app.budgets.use() if each.source == "strava"]
+    assert use.answers_429_24h == 0
+    fetches = [each for each in site.wire.sent if "/streams" in each.url]
+    # One request for each that has streams, and none for what was entered by hand.
+    assert len(fetches) == counted.states[ItemState.SUCCESS]
 
 
-def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
-    tmp_path: Path,
+@with_world
+async def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a job whose third item meets credentials that are no longer good
-        app_items: list[SqlItems] = []
-        provider = Provider(c=AuthExpired())
+    # Given a job whose third item meets credentials that are no longer good
+    app_items: list[SqlItems] = []
+    provider = Provider(c=AuthExpired())
 
-        async def read(ctx: Context) -> Chunk:
-            fetching = ItemFetcher(items=app_items[0], clock=world.clock, worker="worker_1")
-            fetched = await fetch_due(
-                fetching,
-                ctx,
-                provider.fetch,
-                collection=STREAMS,
-                connection_id=CONNECTION,
-                limit=10,
-            )
-            return Chunk.of_items(fetched, cursor="more")
+    async def read(ctx: Context) -> Chunk:
+        fetching = ItemFetcher(items=app_items[0], clock=world.clock, worker="worker_1")
+        fetched = await fetch_due(
+            fetching,
+            ctx,
+            provider.fetch,
+            collection=STREAMS,
+            connection_id=CONNECTION,
+            limit=10,
+        )
+        return Chunk.of_items(fetched, cursor="more")
 
-        app = await world.app(Sync(name="streams", source=ScriptedSource(read)))
-        app_items.append(SqlItems(app._database))
-        place = Place(world, app_items[0])
-        await place.register("a", "b", "c", "d")
-        await app.supervisor().start()
+    app = await world.app(Sync(name="streams", source=ScriptedSource(read)))
+    app_items.append(SqlItems(app._database))
+    place = Place(world, app_items[0])
+    await place.register("a", "b", "c", "d")
+    await app.supervisor().start()
 
-        # When it runs
-        submitted = await app.jobs.submit("streams", user_id="ada", connection_id=CONNECTION)
-        job = await world.until(app, submitted.job.id)
+    # When it runs
+    submitted = await app.jobs.submit("streams", user_id="ada", connection_id=CONNECTION)
+    job = await world.until(app, submitted.job.id)
 
-        # Then the job asks for the account to be connected again, and no item has suffered
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-        assert list((await place.states()).values()) == ["success"] * 2 + ["pending"] * 2
-        assert (await place.items.get("c")).retry_count == 0
-
-    in_world(tmp_path, main)
+    # Then the job asks for the account to be connected again, and no item has suffered
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+    assert list((await place.states()).values()) == ["success"] * 2 + ["pending"] * 2
+    assert (await place.items.get("c")).retry_count == 0

@@ -1,7 +1,6 @@
 """What an application does with items of any collection: find, count and reset them."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from headgate.model import change
 from headgate.model.job import Reason
 from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
 from tests.connecting import Site, vault
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import ScriptedSource, World, with_world
 
 HOUR = timedelta(hours=1)
 
@@ -20,122 +19,110 @@ async def opened(world: World) -> App:
     return await world.app(notes_sync(), vault=vault(), transport=Site(world).wire)
 
 
-def test_items_are_listed_of_one_collection_or_of_all(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await opened(world)
-        await put(app, "a")
-        await put(app, "b", COMMENTS)
+@with_world
+async def test_items_are_listed_of_one_collection_or_of_all(world: World) -> None:
+    app = await opened(world)
+    await put(app, "a")
+    await put(app, "b", COMMENTS)
 
-        async def listed(*args: str, **more: str) -> list[str]:
-            return [each.id for each in await app.items.list(*args, **more)]  # type: ignore[arg-type]
+    async def listed(*args: str, **more: str) -> list[str]:
+        return [each.id for each in await app.items.list(*args, **more)]  # type: ignore[arg-type]
 
-        assert await listed() == ["a", "b"]
-        assert await listed(COMMENTS.name) == ["b"]
-        assert await listed(COMMENTS.name, user_id="bob") == []
-        assert await listed(after="b") == []
-
-    in_world(tmp_path, main)
+    assert await listed() == ["a", "b"]
+    assert await listed(COMMENTS.name) == ["b"]
+    assert await listed(COMMENTS.name, user_id="bob") == []
+    assert await listed(after="b") == []
 
 
-def test_an_unknown_collection_is_told_with_those_that_there_are(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await opened(world)
-        said = "collection: 'x' is not declared; there are: notes.attachments, notes.comments"
+@with_world
+async def test_an_unknown_collection_is_told_with_those_that_there_are(world: World) -> None:
+    app = await opened(world)
+    said = "collection: 'x' is not declared; there are: notes.attachments, notes.comments"
 
-        with pytest.raises(InvalidInput, match=said):
-            await app.items.list("x")
-        with pytest.raises(InvalidInput, match=said):
-            await app.items.stats("x")
-        with pytest.raises(InvalidInput, match="limit"):
-            await app.items.list(limit=0)
-        bare = await world.app()
-        with pytest.raises(InvalidInput, match="there are: none"):
-            await bare.items.list("x")
-        # What another application declares is found all the same.
-        await put(app, "a")
-        assert [each.id for each in await bare.items.list(ATTACHMENTS.name)] == ["a"]
-        assert await bare.items.list(ATTACHMENTS.name, after="a") == []
-
-    in_world(tmp_path, main)
+    with pytest.raises(InvalidInput, match=said):
+        await app.items.list("x")
+    with pytest.raises(InvalidInput, match=said):
+        await app.items.stats("x")
+    with pytest.raises(InvalidInput, match="limit"):
+        await app.items.list(limit=0)
+    bare = await world.app()
+    with pytest.raises(InvalidInput, match="there are: none"):
+        await bare.items.list("x")
+    # What another application declares is found all the same.
+    await put(app, "a")
+    assert [each.id for each in await bare.items.list(ATTACHMENTS.name)] == ["a"]
+    assert await bare.items.list(ATTACHMENTS.name, after="a") == []
 
 
-def test_each_collection_has_numbers_of_its_own(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await opened(world)
-        await stuck(app, "a")
-        await put(app, "b", COMMENTS)
+@with_world
+async def test_each_collection_has_numbers_of_its_own(world: World) -> None:
+    app = await opened(world)
+    await stuck(app, "a")
+    await put(app, "b", COMMENTS)
 
-        attachments = await app.items.stats(ATTACHMENTS.name, user_id="bob")
-        comments = await app.items.stats(COMMENTS.name)
+    attachments = await app.items.stats(ATTACHMENTS.name, user_id="bob")
+    comments = await app.items.stats(COMMENTS.name)
 
-        assert (attachments.title, attachments.stuck, attachments.retries) == (
-            "Attachments",
-            1,
-            {1: 1},
-        )
-        assert attachments.of_user is not None and not any(attachments.of_user.values())
-        assert (comments.states[ItemState.PENDING], comments.of_user) == (1, None)
-
-    in_world(tmp_path, main)
+    assert (attachments.title, attachments.stuck, attachments.retries) == (
+        "Attachments",
+        1,
+        {1: 1},
+    )
+    assert attachments.of_user is not None and not any(attachments.of_user.values())
+    assert (comments.states[ItemState.PENDING], comments.of_user) == (1, None)
 
 
-def test_a_reset_asks_for_the_job_that_fetches_the_collection(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await opened(world)
-        connection_id = (await connect(app)).id
-        for the_id, collection in (("a", ATTACHMENTS), ("b", COMMENTS), ("c", ATTACHMENTS)):
-            await stuck(app, the_id, collection, connection_id=connection_id)
+@with_world
+async def test_a_reset_asks_for_the_job_that_fetches_the_collection(world: World) -> None:
+    app = await opened(world)
+    connection_id = (await connect(app)).id
+    for the_id, collection in (("a", ATTACHMENTS), ("b", COMMENTS), ("c", ATTACHMENTS)):
+        await stuck(app, the_id, collection, connection_id=connection_id)
 
-        # Comments wait for whoever comes by, and so does what its caller sees to.
-        assert (await app.items.reset("b")).state is ItemState.PENDING
-        assert (await app.items.reset("c", fetch=False)).retry_count == 0
-        assert await app.jobs.list() == []
+    # Comments wait for whoever comes by, and so does what its caller sees to.
+    assert (await app.items.reset("b")).state is ItemState.PENDING
+    assert (await app.items.reset("c", fetch=False)).retry_count == 0
+    assert await app.jobs.list() == []
 
-        await app.items.reset("a", user_id="ada")
-        [job] = await app.jobs.list()
-        assert (job.sync, job.connection_id, job.user_id) == ("notes", connection_id, "ada")
-        assert job.params.options == {"only": "a"}
-        with pytest.raises(NotFound):
-            await app.items.reset("a", user_id="bob")
-
-    in_world(tmp_path, main)
+    await app.items.reset("a", user_id="ada")
+    [job] = await app.jobs.list()
+    assert (job.sync, job.connection_id, job.user_id) == ("notes", connection_id, "ada")
+    assert job.params.options == {"only": "a"}
+    with pytest.raises(NotFound):
+        await app.items.reset("a", user_id="bob")
 
 
-def test_a_reset_is_refused_while_the_user_has_to_sign_in_again(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await opened(world)
-        connection = await connect(app)
-        for the_id, collection in (("a", ATTACHMENTS), ("b", COMMENTS)):
-            await stuck(app, the_id, collection, connection_id=connection.id)
-        await app.connections.mark_withdrawn(connection, "withdrawn")
+@with_world
+async def test_a_reset_is_refused_while_the_user_has_to_sign_in_again(world: World) -> None:
+    app = await opened(world)
+    connection = await connect(app)
+    for the_id, collection in (("a", ATTACHMENTS), ("b", COMMENTS)):
+        await stuck(app, the_id, collection, connection_id=connection.id)
+    await app.connections.mark_withdrawn(connection, "withdrawn")
 
-        with pytest.raises(NotConnected, match="needs the user to sign in again first") as refused:
-            await app.items.reset("a")
-
-        # Then nothing was changed, and no job fails at once; what nobody fetches now may be reset
-        assert refused.value.provider == "notes"
-        assert (await app.items.get("a")).stuck
-        assert await app.jobs.list() == []
-        assert (await app.items.reset("b")).state is ItemState.PENDING
-        assert not (await app.items.reset("a", fetch=False)).stuck
-
-    in_world(tmp_path, main)
-
-
-def test_a_reset_at_a_source_without_accounts_needs_no_sign_in(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return Chunk()
-
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="notes", source=source, collections=[ATTACHMENTS]))
-        await stuck(app, "a")
-
+    with pytest.raises(NotConnected, match="needs the user to sign in again first") as refused:
         await app.items.reset("a")
 
-        assert [job.sync for job in await app.jobs.list()] == ["notes"]
+    # Then nothing was changed, and no job fails at once; what nobody fetches now may be reset
+    assert refused.value.provider == "notes"
+    assert (await app.items.get("a")).stuck
+    assert await app.jobs.list() == []
+    assert (await app.items.reset("b")).state is ItemState.PENDING
+    assert not (await app.items.reset("a", fetch=False)).stuck
 
-    in_world(tmp_path, main)
+
+@with_world
+async def test_a_reset_at_a_source_without_accounts_needs_no_sign_in(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        return Chunk()
+
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="notes", source=source, collections=[ATTACHMENTS]))
+    await stuck(app, "a")
+
+    await app.items.reset("a")
+
+    assert [job.sync for job in await app.jobs.list()] == ["notes"]
 
 
 async def asleep(app: App, reason: Reason) -> Job:
@@ -156,41 +143,37 @@ async def asleep(app: App, reason: Reason) -> Job:
 
 
 @pytest.mark.parametrize("reason", [Reason.RETRYING, Reason.RESCUED, Reason.DEFERRED])
-def test_a_reset_wakes_a_sleeping_job_unless_it_waits_for_its_provider(
-    tmp_path: Path, reason: Reason
+@with_world
+async def test_a_reset_wakes_a_sleeping_job_unless_it_waits_for_its_provider(
+    world: World, reason: Reason
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a job that sleeps for an hour
-        app = await opened(world)
-        connection_id = (await connect(app)).id
-        for the_id in ("a", "b"):
-            await stuck(app, the_id, ATTACHMENTS, connection_id=connection_id)
-        await app.items.reset("a")
-        job = await asleep(app, reason)
+    # Given a job that sleeps for an hour
+    app = await opened(world)
+    connection_id = (await connect(app)).id
+    for the_id in ("a", "b"):
+        await stuck(app, the_id, ATTACHMENTS, connection_id=connection_id)
+    await app.items.reset("a")
+    job = await asleep(app, reason)
 
-        # When another item is reset
-        await app.items.reset("b")
+    # When another item is reset
+    await app.items.reset("b")
 
-        # Then the job is in line at once, or sleeps until its provider lets it go on
-        woken = await app.jobs.get(job.id)
-        assert (woken.turn is None) == (reason is Reason.DEFERRED)
-        assert [each.id for each in await app.jobs.list()] == [job.id]
-
-    in_world(tmp_path, main)
+    # Then the job is in line at once, or sleeps until its provider lets it go on
+    woken = await app.jobs.get(job.id)
+    assert (woken.turn is None) == (reason is Reason.DEFERRED)
+    assert [each.id for each in await app.jobs.list()] == [job.id]
 
 
-def test_what_was_fetched_is_served_with_its_item_and_forgotten_with_it(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await opened(world)
-        await put(app, "a")
+@with_world
+async def test_what_was_fetched_is_served_with_its_item_and_forgotten_with_it(world: World) -> None:
+    app = await opened(world)
+    await put(app, "a")
 
-        served = await app.items.serve("a", user_id="ada")
+    served = await app.items.serve("a", user_id="ada")
 
-        assert (served.item.id, served.document) == ("a", None)
-        assert await app.items.documents_of(["a"]) == []
-        with pytest.raises(NotFound):
-            await app.items.serve("a", user_id="bob")
-        assert await app.items.delete(["a", "nobodys"], connection_id="ada-1") == 1
-        assert await app.items.list() == []
-
-    in_world(tmp_path, main)
+    assert (served.item.id, served.document) == ("a", None)
+    assert await app.items.documents_of(["a"]) == []
+    with pytest.raises(NotFound):
+        await app.items.serve("a", user_id="bob")
+    assert await app.items.delete(["a", "nobodys"], connection_id="ada-1") == 1
+    assert await app.items.list() == []

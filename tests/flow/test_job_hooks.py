@@ -21,7 +21,14 @@ from headgate.base.clock import SystemClock
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.registry import Registry
 from tests.unit.values import make_job
-from tests.worlds import Read, ScriptedSource, World, in_world, where_workers_die
+from tests.worlds import (
+    Read,
+    ScriptedSource,
+    World,
+    in_world,
+    with_dying_workers,
+    with_world,
+)
 
 
 class Diary:
@@ -43,88 +50,80 @@ async def submit(app: App) -> str:
     return (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job.id
 
 
-def test_a_job_that_fails_once_and_takes_two_chunks_starts_once_and_ends_once(
-    tmp_path: Path,
+@with_world
+async def test_a_job_that_fails_once_and_takes_two_chunks_starts_once_and_ends_once(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            if world.clock.monotonic() < 3:
-                raise Transient("not yet")
-            return Chunk(cursor="p2" if ctx.cursor is None else None)
+    async def read(ctx: Context) -> Chunk:
+        if world.clock.monotonic() < 3:
+            raise Transient("not yet")
+        return Chunk(cursor="p2" if ctx.cursor is None else None)
 
-        diary = Diary(read)
-        app = await world.app(diary.sync)
-        job_id = await submit(app)
-        await app.supervisor().start()
-        job = await world.until(app, job_id)
+    diary = Diary(read)
+    app = await world.app(diary.sync)
+    job_id = await submit(app)
+    await app.supervisor().start()
+    job = await world.until(app, job_id)
 
-        assert job.summary.errors == 1
-        assert diary.started == [job_id]
-        assert diary.ended == [job]
-
-    in_world(tmp_path, main)
+    assert job.summary.errors == 1
+    assert diary.started == [job_id]
+    assert diary.ended == [job]
 
 
-def test_a_job_that_cannot_succeed_ends_with_its_reason(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            raise Terminal("never")
+@with_world
+async def test_a_job_that_cannot_succeed_ends_with_its_reason(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        raise Terminal("never")
 
-        diary = Diary(read)
-        app = await world.app(diary.sync)
-        job_id = await submit(app)
-        await app.supervisor().start()
-        await world.until(app, job_id)
+    diary = Diary(read)
+    app = await world.app(diary.sync)
+    job_id = await submit(app)
+    await app.supervisor().start()
+    await world.until(app, job_id)
 
-        [ended] = diary.ended
-        assert (ended.state, ended.reason) == (JobState.FAILED, Reason.REFUSED)
-
-    in_world(tmp_path, main)
+    [ended] = diary.ended
+    assert (ended.state, ended.reason) == (JobState.FAILED, Reason.REFUSED)
 
 
-def test_a_job_that_is_cancelled_before_it_starts_only_ends(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            raise AssertionError("nobody works here")
+@with_world
+async def test_a_job_that_is_cancelled_before_it_starts_only_ends(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        raise AssertionError("nobody works here")
 
-        diary = Diary(read)
-        app = await world.app(diary.sync)
-        job_id = await submit(app)
-        await app.jobs.pause(job_id)
-        assert diary.ended == []
+    diary = Diary(read)
+    app = await world.app(diary.sync)
+    job_id = await submit(app)
+    await app.jobs.pause(job_id)
+    assert diary.ended == []
 
-        await app.jobs.cancel(job_id)
+    await app.jobs.cancel(job_id)
 
-        assert diary.started == []
-        assert [job.state for job in diary.ended] == [JobState.CANCELLED]
-
-    in_world(tmp_path, main)
+    assert diary.started == []
+    assert [job.state for job in diary.ended] == [JobState.CANCELLED]
 
 
-def test_a_job_that_crashes_every_worker_is_ended_by_the_sweeper(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            await ctx.clock.sleep(30)
-            return Chunk()
+@with_dying_workers
+async def test_a_job_that_crashes_every_worker_is_ended_by_the_sweeper(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(30)
+        return Chunk()
 
-        # Given a worker that dies on the job, which may cost only one
-        diary = Diary(read, RetryPolicy(crashes_max=1))
-        first, second = await world.app(diary.sync), await world.app(diary.sync)
-        job_id = await submit(first)
-        host = world.loop.host("first")
-        await host.spawn(first.supervisor().start())
-        await world.clock.sleep(5)
-        host.crash()
+    # Given a worker that dies on the job, which may cost only one
+    diary = Diary(read, RetryPolicy(crashes_max=1))
+    first, second = await world.app(diary.sync), await world.app(diary.sync)
+    job_id = await submit(first)
+    host = world.loop.host("first")
+    await host.spawn(first.supervisor().start())
+    await world.clock.sleep(5)
+    host.crash()
 
-        # When another one sweeps
-        await second.supervisor().start()
-        job = await world.until(second, job_id)
+    # When another one sweeps
+    await second.supervisor().start()
+    job = await world.until(second, job_id)
 
-        assert job.reason is Reason.CRASHES_SPENT
-        assert diary.started == [job_id]
-        assert diary.ended == [job]
-
-    where_workers_die(tmp_path, main)
+    assert job.reason is Reason.CRASHES_SPENT
+    assert diary.started == [job_id]
+    assert diary.ended == [job]
 
 
 def test_a_sync_that_fails_to_listen_does_not_fail_its_job(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event
 
 from headgate import App, Chunk, Context, Job, JobState, RateLimited, Sync
 from headgate.store.sql.sqlite import InlineSqliteDatabase
-from tests.worlds import ScriptedSource, World, in_world, lanes
+from tests.worlds import ScriptedSource, World, as_test, in_world, lanes, with_world
 
 
 def busy(seconds: float) -> ScriptedSource:
@@ -30,93 +29,83 @@ async def submit(
 
 
 @pytest.mark.fault(39)
-def test_a_full_cold_lane_does_not_delay_hot_work(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given hundreds of cold jobs of a minute each, all cold slots taken
-        app = await world.app(
-            Sync(name="backfill", source=busy(60)), Sync(name="live", source=busy(1))
-        )
-        for number in range(300):
-            await submit(app, "backfill", "ada", number, lane="cold")
-        await app.supervisor().start()
-        await world.clock.sleep(90)
+@with_world
+async def test_a_full_cold_lane_does_not_delay_hot_work(world: World) -> None:
+    # Given hundreds of cold jobs of a minute each, all cold slots taken
+    app = await world.app(Sync(name="backfill", source=busy(60)), Sync(name="live", source=busy(1)))
+    for number in range(300):
+        await submit(app, "backfill", "ada", number, lane="cold")
+    await app.supervisor().start()
+    await world.clock.sleep(90)
 
-        # When live work comes, of the very same user
-        began = world.clock.monotonic()
-        job = await submit(app, "live", "ada")
+    # When live work comes, of the very same user
+    began = world.clock.monotonic()
+    job = await submit(app, "live", "ada")
+    await world.until(app, job.id)
+
+    # Then it took as long as it takes by itself
+    assert world.clock.monotonic() - began < 1.2
+    running = await app.jobs.list(sync="backfill", states=[JobState.RUNNING])
+    assert len(running) == 4
+
+
+@with_world
+async def test_a_user_with_many_jobs_does_not_keep_others_waiting(world: World) -> None:
+    # Given a user with a hundred jobs in a lane with one slot, and two who come later
+    order: list[str] = []
+
+    async def read(ctx: Context) -> Chunk:
+        order.append(ctx.user_id)
+        await ctx.clock.sleep(10)
+        return Chunk()
+
+    app = await world.app(Sync(name="work", source=ScriptedSource(read)), worker=lanes(hot=1))
+    for number in range(100):
+        await submit(app, "work", "many", number)
+    await app.supervisor().start()
+    await world.clock.sleep(55)
+    order.clear()
+    for user in ("bob", "eve"):
+        for number in range(3):
+            await submit(app, "work", user, number)
+    await world.clock.sleep(105)
+
+    # Then, after the turn being served, the three users take turns
+    assert order[0] == "many"
+    assert Counter(order[1:10]) == {"many": 3, "bob": 3, "eve": 3}
+
+
+@as_test(in_world, seed=3)
+async def test_concurrency_is_never_exceeded(world: World) -> None:
+    now_running = most = 0
+
+    async def read(ctx: Context) -> Chunk:
+        nonlocal now_running, most
+        now_running += 1
+        most = max(most, now_running)
+        await ctx.clock.sleep(1)
+        now_running -= 1
+        return Chunk()
+
+    app = await world.app(Sync(name="work", source=ScriptedSource(read)), worker=lanes(hot=7))
+    jobs = [await submit(app, "work", f"u{number % 5}", number) for number in range(60)]
+    await app.supervisor().start()
+    for job in jobs:
         await world.until(app, job.id)
-
-        # Then it took as long as it takes by itself
-        assert world.clock.monotonic() - began < 1.2
-        running = await app.jobs.list(sync="backfill", states=[JobState.RUNNING])
-        assert len(running) == 4
-
-    in_world(tmp_path, main)
+    assert most == 7
 
 
-def test_a_user_with_many_jobs_does_not_keep_others_waiting(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a user with a hundred jobs in a lane with one slot, and two who come later
-        order: list[str] = []
-
-        async def read(ctx: Context) -> Chunk:
-            order.append(ctx.user_id)
-            await ctx.clock.sleep(10)
-            return Chunk()
-
-        app = await world.app(Sync(name="work", source=ScriptedSource(read)), worker=lanes(hot=1))
-        for number in range(100):
-            await submit(app, "work", "many", number)
-        await app.supervisor().start()
-        await world.clock.sleep(55)
-        order.clear()
-        for user in ("bob", "eve"):
-            for number in range(3):
-                await submit(app, "work", user, number)
-        await world.clock.sleep(105)
-
-        # Then, after the turn being served, the three users take turns
-        assert order[0] == "many"
-        assert Counter(order[1:10]) == {"many": 3, "bob": 3, "eve": 3}
-
-    in_world(tmp_path, main)
-
-
-def test_concurrency_is_never_exceeded(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        now_running = most = 0
-
-        async def read(ctx: Context) -> Chunk:
-            nonlocal now_running, most
-            now_running += 1
-            most = max(most, now_running)
-            await ctx.clock.sleep(1)
-            now_running -= 1
-            return Chunk()
-
-        app = await world.app(Sync(name="work", source=ScriptedSource(read)), worker=lanes(hot=7))
-        jobs = [await submit(app, "work", f"u{number % 5}", number) for number in range(60)]
-        await app.supervisor().start()
-        for job in jobs:
-            await world.until(app, job.id)
-        assert most == 7
-
-    in_world(tmp_path, main, seed=3)
-
-
-def test_a_delayed_job_starts_when_it_is_due_and_not_before(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="work", source=busy(0)))
-        await app.supervisor().start()
-        await world.clock.sleep(1)
-        job = await submit(app, "work", "ada", delay=3600)
-        assert "Scheduled to start at 2026-01-01 01:00:01 UTC" in (await app.jobs.view(job)).message
-        job = await world.until(app, job.id)
-        assert job.started_at is not None
-        late = (job.started_at - job.created_at).total_seconds() - 3600
-        assert 0 <= late < 0.5
-
-    in_world(tmp_path, main)
+@with_world
+async def test_a_delayed_job_starts_when_it_is_due_and_not_before(world: World) -> None:
+    app = await world.app(Sync(name="work", source=busy(0)))
+    await app.supervisor().start()
+    await world.clock.sleep(1)
+    job = await submit(app, "work", "ada", delay=3600)
+    assert "Scheduled to start at 2026-01-01 01:00:01 UTC" in (await app.jobs.view(job)).message
+    job = await world.until(app, job.id)
+    assert job.started_at is not None
+    late = (job.started_at - job.created_at).total_seconds() - 3600
+    assert 0 <= late < 0.5
 
 
 def count_statements(app: App) -> Counter[str]:
@@ -133,39 +122,35 @@ def count_statements(app: App) -> Counter[str]:
     return counted
 
 
-def test_an_idle_worker_sends_almost_nothing_to_the_database(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a worker with nothing to do but one job far in the future
-        app = await world.app(Sync(name="work", source=busy(0)))
-        await submit(app, "work", "ada", delay=100 * 24 * 3600)
-        await app.supervisor().start()
-        await world.clock.sleep(60)
-        counted = count_statements(app)
+@with_world
+async def test_an_idle_worker_sends_almost_nothing_to_the_database(world: World) -> None:
+    # Given a worker with nothing to do but one job far in the future
+    app = await world.app(Sync(name="work", source=busy(0)))
+    await submit(app, "work", "ada", delay=100 * 24 * 3600)
+    await app.supervisor().start()
+    await world.clock.sleep(60)
+    counted = count_statements(app)
 
-        # When an hour passes
-        await world.clock.sleep(3600)
+    # When an hour passes
+    await world.clock.sleep(3600)
 
-        # Then it sent fewer than ten statements a minute
-        assert 0 < counted.total() / 60 < 10
-
-    in_world(tmp_path, main)
+    # Then it sent fewer than ten statements a minute
+    assert 0 < counted.total() / 60 < 10
 
 
-def test_a_deferred_job_costs_nothing_while_it_waits(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            if len(source.calls) == 1:
-                raise RateLimited(timedelta(hours=2))
-            return Chunk()
+@with_world
+async def test_a_deferred_job_costs_nothing_while_it_waits(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        if len(source.calls) == 1:
+            raise RateLimited(timedelta(hours=2))
+        return Chunk()
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="work", source=source))
-        job = await submit(app, "work", "ada")
-        await app.supervisor().start()
-        await world.clock.sleep(60)
-        counted = count_statements(app)
-        await world.clock.sleep(3600)
-        assert counted.total() / 60 < 10
-        assert (await world.until(app, job.id)).state is JobState.SUCCESS
-
-    in_world(tmp_path, main)
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="work", source=source))
+    job = await submit(app, "work", "ada")
+    await app.supervisor().start()
+    await world.clock.sleep(60)
+    counted = count_statements(app)
+    await world.clock.sleep(3600)
+    assert counted.total() / 60 < 10
+    assert (await world.until(app, job.id)).state is JobState.SUCCESS

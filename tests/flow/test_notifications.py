@@ -48,7 +48,16 @@ from tests.notifying import (
     troubles,
 )
 from tests.outboxes import ScriptedSender
-from tests.worlds import START, ScriptedSource, World, in_world, lanes, where_workers_die
+from tests.worlds import (
+    START,
+    ScriptedSource,
+    World,
+    as_test,
+    in_world,
+    lanes,
+    with_dying_workers,
+    with_world,
+)
 
 DAY = date(2025, 12, 24)
 
@@ -121,95 +130,88 @@ def in_place(
     in_world(folder, opened)
 
 
+with_place = as_test(in_place)
+
+
 # ---- what is told ------------------------------------------------------------------------------
 
 
-def test_a_failure_is_told_once_and_so_is_its_end(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given jobs that fail, one after another
-        first = await place.fails(Forbidden("no"))
-        for _ in range(2):
-            await place.fails(Forbidden("no"))
-        assert await kinds_told(place.app) == ["failed"]
-        assert await troubles(place.app) == [("ada-1", "notes", "failed")]
-
-        # When they succeed again
-        for _ in range(3):
-            await place.run()
-
-        # Then that is told once too, and a new failure is news
-        assert await kinds_told(place.app) == ["failed", "recovered"]
-        assert await troubles(place.app) == []
+@with_place
+async def test_a_failure_is_told_once_and_so_is_its_end(place: Place) -> None:
+    # Given jobs that fail, one after another
+    first = await place.fails(Forbidden("no"))
+    for _ in range(2):
         await place.fails(Forbidden("no"))
-        assert await kinds_told(place.app) == ["failed", "recovered", "failed"]
+    assert await kinds_told(place.app) == ["failed"]
+    assert await troubles(place.app) == [("ada-1", "notes", "failed")]
 
-        told = (await all_told(place.app))[0]
-        assert (told.targets, told.user_id) == (("notify.webhook",), "ada")
-        data = told.notification.data
-        assert data.title == "Your import from garden has stopped"
-        assert data.message == (
-            "garden does not let us read this, so we stopped. What was imported so far is safe. "
-            "Ask support, and give them the support code."
-        )
-        assert data.job is not None and data.job.id == first.id
-        assert data.job.operator.error is not None and data.job.operator.error.message == "no"
+    # When they succeed again
+    for _ in range(3):
+        await place.run()
 
-    in_place(tmp_path, main)
+    # Then that is told once too, and a new failure is news
+    assert await kinds_told(place.app) == ["failed", "recovered"]
+    assert await troubles(place.app) == []
+    await place.fails(Forbidden("no"))
+    assert await kinds_told(place.app) == ["failed", "recovered", "failed"]
 
-
-def test_notifications_are_sent_at_once(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.fails(Forbidden("no"))
-        await place.world.clock.sleep(1)
-        [delivery] = await place.app.outbox.list(limit=10)
-        assert delivery.state is DeliveryState.SENT
-
-    in_place(tmp_path, main)
+    told = (await all_told(place.app))[0]
+    assert (told.targets, told.user_id) == (("notify.webhook",), "ada")
+    data = told.notification.data
+    assert data.title == "Your import from garden has stopped"
+    assert data.message == (
+        "garden does not let us read this, so we stopped. What was imported so far is safe. "
+        "Ask support, and give them the support code."
+    )
+    assert data.job is not None and data.job.id == first.id
+    assert data.job.operator.error is not None and data.job.operator.error.message == "no"
 
 
-def test_whoever_has_to_sign_in_again_hears_it_once_however_many_syncs_stop(
-    tmp_path: Path,
+@with_place
+async def test_notifications_are_sent_at_once(place: Place) -> None:
+    await place.fails(Forbidden("no"))
+    await place.world.clock.sleep(1)
+    [delivery] = await place.app.outbox.list(limit=10)
+    assert delivery.state is DeliveryState.SENT
+
+
+@with_place
+async def test_whoever_has_to_sign_in_again_hears_it_once_however_many_syncs_stop(
+    place: Place,
 ) -> None:
-    async def main(place: Place) -> None:
-        await place.fails(AuthExpired("401"), "notes")
-        await place.fails(AuthExpired("401"), "live")
-        [told] = await all_told(place.app)
-        assert told.kind == "needs_reauth"
-        assert told.notification.data.title == "garden needs you to sign in again"
-        assert await troubles(place.app) == [("ada-1", "", "needs_reauth")]
+    await place.fails(AuthExpired("401"), "notes")
+    await place.fails(AuthExpired("401"), "live")
+    [told] = await all_told(place.app)
+    assert told.kind == "needs_reauth"
+    assert told.notification.data.title == "garden needs you to sign in again"
+    assert await troubles(place.app) == [("ada-1", "", "needs_reauth")]
 
-        await place.run("live")
-        await place.run("notes")
-        assert await kinds_told(place.app) == ["needs_reauth", "recovered"]
-
-    in_place(tmp_path, main)
+    await place.run("live")
+    await place.run("notes")
+    assert await kinds_told(place.app) == ["needs_reauth", "recovered"]
 
 
-def test_a_failure_of_another_kind_is_news(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.fails(Forbidden("no"))
-        await place.fails(AuthExpired("401"))
-        await place.fails(Forbidden("no"))
-        assert await kinds_told(place.app) == ["failed", "needs_reauth", "failed"]
-
-    in_place(tmp_path, main)
+@with_place
+async def test_a_failure_of_another_kind_is_news(place: Place) -> None:
+    await place.fails(Forbidden("no"))
+    await place.fails(AuthExpired("401"))
+    await place.fails(Forbidden("no"))
+    assert await kinds_told(place.app) == ["failed", "needs_reauth", "failed"]
 
 
-def test_connections_and_users_do_not_speak_for_each_other(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.fails(Forbidden("no"))
-        await place.fails(Forbidden("no"), connection_id="ada-2")
-        await place.fails(Forbidden("no"), user_id="bob", connection_id="bob-1")
-        assert [each.user_id for each in await all_told(place.app)] == ["ada", "ada", "bob"]
-        assert await troubles(place.app, user_id="bob") == [("bob-1", "notes", "failed")]
-        [first] = await place.app.notifications.troubles(limit=1)
-        after = first.connection_id, first.sync
-        assert await troubles(place.app, after=after) == [
-            ("ada-2", "notes", "failed"),
-            ("bob-1", "notes", "failed"),
-        ]
-
-    in_place(tmp_path, main)
+@with_place
+async def test_connections_and_users_do_not_speak_for_each_other(place: Place) -> None:
+    await place.fails(Forbidden("no"))
+    await place.fails(Forbidden("no"), connection_id="ada-2")
+    await place.fails(Forbidden("no"), user_id="bob", connection_id="bob-1")
+    assert [each.user_id for each in await all_told(place.app)] == ["ada", "ada", "bob"]
+    assert await troubles(place.app, user_id="bob") == [("bob-1", "notes", "failed")]
+    [first] = await place.app.notifications.troubles(limit=1)
+    after = first.connection_id, first.sync
+    assert await troubles(place.app, after=after) == [
+        ("ada-2", "notes", "failed"),
+        ("bob-1", "notes", "failed"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -274,77 +276,69 @@ async def pause(place: Place, seconds: float) -> Job:
     return submitted.job
 
 
-def test_a_long_pause_is_told_and_its_end_too(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given a provider that is down, and is probed again and again
-        job = await pause(place, LONG_S - 60)
-        assert (await place.app.jobs.get(job.id)).pauses > 3
-        assert await kinds_told(place.app) == []
+@as_test(in_place, BY_WEBHOOK_SOON, retry=BREAKS)
+async def test_a_long_pause_is_told_and_its_end_too(place: Place) -> None:
+    # Given a provider that is down, and is probed again and again
+    job = await pause(place, LONG_S - 60)
+    assert (await place.app.jobs.get(job.id)).pauses > 3
+    assert await kinds_told(place.app) == []
 
-        # When it is down for long
-        await place.world.clock.sleep(LOOK_EVERY_S + 120)
+    # When it is down for long
+    await place.world.clock.sleep(LOOK_EVERY_S + 120)
 
-        # Then that is told once, with its beginning
-        [told] = await all_told(place.app)
-        data = told.notification.data
-        assert (told.kind, data.paused_at) == ("paused", START)
-        assert data.title == "Your import from garden is paused"
-        assert data.message.startswith(
-            "It has been paused since 2026-01-01 00:00 UTC. Syncing is temporarily paused because "
-            "the garden servers are busy. We will automatically resume at 2026-01-01"
-        )
-        await place.world.clock.sleep(3 * LONG_S)
-        assert await kinds_told(place.app) == ["paused"]
+    # Then that is told once, with its beginning
+    [told] = await all_told(place.app)
+    data = told.notification.data
+    assert (told.kind, data.paused_at) == ("paused", START)
+    assert data.title == "Your import from garden is paused"
+    assert data.message.startswith(
+        "It has been paused since 2026-01-01 00:00 UTC. Syncing is temporarily paused because "
+        "the garden servers are busy. We will automatically resume at 2026-01-01"
+    )
+    await place.world.clock.sleep(3 * LONG_S)
+    assert await kinds_told(place.app) == ["paused"]
 
-        # And that it goes on again, at its first chunk
-        place.weather.error = None
-        await place.world.until(place.app, job.id)
-        told_later = {each.kind: each for each in await all_told(place.app)}
-        assert set(told_later) == {"paused", "recovered", "finished"}
-        recovered = told_later["recovered"].notification.data
-        assert recovered.message.startswith("What we told you about is over, and the import goes")
-        assert await troubles(place.app) == []
-
-    in_place(tmp_path, main, BY_WEBHOOK_SOON, retry=BREAKS)
+    # And that it goes on again, at its first chunk
+    place.weather.error = None
+    await place.world.until(place.app, job.id)
+    told_later = {each.kind: each for each in await all_told(place.app)}
+    assert set(told_later) == {"paused", "recovered", "finished"}
+    recovered = told_later["recovered"].notification.data
+    assert recovered.message.startswith("What we told you about is over, and the import goes")
+    assert await troubles(place.app) == []
 
 
-def test_a_pause_that_is_over_in_time_is_not_told(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        job = await pause(place, LONG_S / 2)
-        place.weather.error = None
-        await place.world.until(place.app, job.id)
-        await place.world.clock.sleep(2 * LONG_S)
-        assert await kinds_told(place.app) == ["finished"]
-
-    in_place(tmp_path, main, BY_WEBHOOK_SOON, retry=BREAKS)
+@as_test(in_place, BY_WEBHOOK_SOON, retry=BREAKS)
+async def test_a_pause_that_is_over_in_time_is_not_told(place: Place) -> None:
+    job = await pause(place, LONG_S / 2)
+    place.weather.error = None
+    await place.world.until(place.app, job.id)
+    await place.world.clock.sleep(2 * LONG_S)
+    assert await kinds_told(place.app) == ["finished"]
 
 
-def test_a_forgotten_pause_by_hand_is_told(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        job = await pause(place, 60)
-        await place.app.jobs.pause(job.id)
-        await place.world.clock.sleep(LONG_S + LOOK_EVERY_S)
-        [told] = await all_told(place.app)
-        assert told.notification.data.message.endswith("Paused until it is resumed.")
+@as_test(in_place, BY_WEBHOOK_SOON, retry=BREAKS)
+async def test_a_forgotten_pause_by_hand_is_told(place: Place) -> None:
+    job = await pause(place, 60)
+    await place.app.jobs.pause(job.id)
+    await place.world.clock.sleep(LONG_S + LOOK_EVERY_S)
+    [told] = await all_told(place.app)
+    assert told.notification.data.message.endswith("Paused until it is resumed.")
 
-        place.weather.error = None
-        await place.app.jobs.resume(job.id)
-        await place.world.until(place.app, job.id)
-        assert await kinds_told(place.app) == ["paused", "recovered"]
-        last = (await all_told(place.app))[1].notification.data
-        assert last.message == "What we told you about is over. Done. 2 records were imported."
-
-    in_place(tmp_path, main, BY_WEBHOOK_SOON, retry=BREAKS)
+    place.weather.error = None
+    await place.app.jobs.resume(job.id)
+    await place.world.until(place.app, job.id)
+    assert await kinds_told(place.app) == ["paused", "recovered"]
+    last = (await all_told(place.app))[1].notification.data
+    assert last.message == "What we told you about is over. Done. 2 records were imported."
 
 
-def test_a_paused_job_that_is_cancelled_is_not_told(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        job = await pause(place, 60)
-        await place.app.jobs.cancel(job.id)
-        await place.world.clock.sleep(2 * LONG_S)
-        assert await kinds_told(place.app) == []
-
-    in_place(tmp_path, main, BY_WEBHOOK_SOON, retry=BREAKS)
+@as_test(in_place, BY_WEBHOOK_SOON, retry=BREAKS)
+async def test_a_paused_job_that_is_cancelled_is_not_told(place: Place) -> None:
+    job = await pause(place, 60)
+    await place.app.jobs.cancel(job.id)
+    await place.world.clock.sleep(2 * LONG_S)
+    assert await kinds_told(place.app) == []
 
 
 def test_there_may_be_more_long_pauses_than_are_told_at_once(
@@ -365,51 +359,45 @@ def test_there_may_be_more_long_pauses_than_are_told_at_once(
 # ---- who is told -------------------------------------------------------------------------------
 
 
-def test_users_are_told_by_e_mail_and_operators_of_failures(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.app.users.set_preferences("ada", email="ada@example.com")
-        await place.fails(AuthExpired("401"))
-        await place.fails(Forbidden("no"))
-        await place.run()
-        await place.run(mode="history")
-        told = [(each.kind, each.targets) for each in await all_told(place.app)]
-        assert told == [
-            ("needs_reauth", ("notify.email",)),
-            ("failed", ("notify.email", "notify.operator")),
-            ("recovered", ("notify.email", "notify.operator")),
-            ("finished", ("notify.email",)),
-        ]
-
-    in_place(tmp_path, main, BY_EMAIL)
+@as_test(in_place, BY_EMAIL)
+async def test_users_are_told_by_e_mail_and_operators_of_failures(place: Place) -> None:
+    await place.app.users.set_preferences("ada", email="ada@example.com")
+    await place.fails(AuthExpired("401"))
+    await place.fails(Forbidden("no"))
+    await place.run()
+    await place.run(mode="history")
+    told = [(each.kind, each.targets) for each in await all_told(place.app)]
+    assert told == [
+        ("needs_reauth", ("notify.email",)),
+        ("failed", ("notify.email", "notify.operator")),
+        ("recovered", ("notify.email", "notify.operator")),
+        ("finished", ("notify.email",)),
+    ]
 
 
-def test_whoever_opted_out_or_has_no_address_gets_no_delivery(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.app.users.set_preferences("ada", email="ada@example.com", notify=False)
-        await place.fails(AuthExpired("401"))
-        await place.fails(AuthExpired("401"), user_id="bob", connection_id="bob-1")
-        assert await all_told(place.app) == []
-        assert await troubles(place.app) == []
+@as_test(in_place, NotificationSettings(email=EMAIL))
+async def test_whoever_opted_out_or_has_no_address_gets_no_delivery(place: Place) -> None:
+    await place.app.users.set_preferences("ada", email="ada@example.com", notify=False)
+    await place.fails(AuthExpired("401"))
+    await place.fails(AuthExpired("401"), user_id="bob", connection_id="bob-1")
+    assert await all_told(place.app) == []
+    assert await troubles(place.app) == []
 
-        # What nobody was told is still news, and its end is not.
-        await place.run(connection_id="bob-1", user_id="bob")
-        await place.app.users.set_preferences("ada", notify=True)
-        await place.fails(AuthExpired("401"))
-        assert [each.user_id for each in await all_told(place.app)] == ["ada"]
-
-    in_place(tmp_path, main, NotificationSettings(email=EMAIL))
+    # What nobody was told is still news, and its end is not.
+    await place.run(connection_id="bob-1", user_id="bob")
+    await place.app.users.set_preferences("ada", notify=True)
+    await place.fails(AuthExpired("401"))
+    assert [each.user_id for each in await all_told(place.app)] == ["ada"]
 
 
-def test_an_address_counts_as_long_as_its_user_wants_notifications(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        users = place.app.users
-        assert await users.email_of("ada") is None
-        await users.set_preferences("ada", email="ada@example.com")
-        assert await users.email_of("ada") == "ada@example.com"
-        await users.set_preferences("ada", notify=False)
-        assert await users.email_of("ada") is None
-
-    in_place(tmp_path, main, None)
+@as_test(in_place, None)
+async def test_an_address_counts_as_long_as_its_user_wants_notifications(place: Place) -> None:
+    users = place.app.users
+    assert await users.email_of("ada") is None
+    await users.set_preferences("ada", email="ada@example.com")
+    assert await users.email_of("ada") == "ada@example.com"
+    await users.set_preferences("ada", notify=False)
+    assert await users.email_of("ada") is None
 
 
 def test_a_long_pause_that_nobody_can_be_told_of_is_not_looked_at_all_the_time(
@@ -437,17 +425,15 @@ def test_a_long_pause_that_nobody_can_be_told_of_is_not_looked_at_all_the_time(
     in_place(tmp_path, main, settings, retry=BREAKS)
 
 
-def test_a_removed_connection_is_not_told_to_be_reconnected(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.fails(Forbidden("no"))
-        database = place.app._database
-        await database.write(lambda tx: removals.note(tx, database.moment(), "ada-1"))
-        assert await troubles(place.app) == []
-        await place.fails(AuthExpired("there is no connection"))
-        assert await kinds_told(place.app) == ["failed"]
-        assert await troubles(place.app) == []
-
-    in_place(tmp_path, main)
+@with_place
+async def test_a_removed_connection_is_not_told_to_be_reconnected(place: Place) -> None:
+    await place.fails(Forbidden("no"))
+    database = place.app._database
+    await database.write(lambda tx: removals.note(tx, database.moment(), "ada-1"))
+    assert await troubles(place.app) == []
+    await place.fails(AuthExpired("there is no connection"))
+    assert await kinds_told(place.app) == ["failed"]
+    assert await troubles(place.app) == []
 
 
 # ---- nobody is notified ------------------------------------------------------------------------
@@ -473,55 +459,51 @@ def test_without_settings_nothing_is_looked_up(
 # ---- crashes -----------------------------------------------------------------------------------
 
 
-def test_a_crash_after_the_end_of_a_job_loses_no_notification(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        weather = Weather()
-        weather.error = Forbidden("no")
-        sync = Sync(name="notes", source=ScriptedSource(weather.read))
-        first = await world.app(sync, notifications=BY_WEBHOOK)
-        sender = ScriptedSender(world.clock)
-        sender.takes_s = {"notify.webhook": 5.0}
-        first._runtime.drainer.sender = sender  # type: ignore[union-attr]
-        job = (await first.jobs.submit("notes", user_id="ada", connection_id="a")).job
-        host = world.loop.host("first")
-        await host.spawn(first.supervisor().start())
-        await world.until(first, job.id)
-        await world.clock.sleep(1)
-        # It dies while the notification is on its way.
-        assert len(sender.begun) == 1
-        host.crash()
+@with_dying_workers
+async def test_a_crash_after_the_end_of_a_job_loses_no_notification(world: World) -> None:
+    weather = Weather()
+    weather.error = Forbidden("no")
+    sync = Sync(name="notes", source=ScriptedSource(weather.read))
+    first = await world.app(sync, notifications=BY_WEBHOOK)
+    sender = ScriptedSender(world.clock)
+    sender.takes_s = {"notify.webhook": 5.0}
+    first._runtime.drainer.sender = sender  # type: ignore[union-attr]
+    job = (await first.jobs.submit("notes", user_id="ada", connection_id="a")).job
+    host = world.loop.host("first")
+    await host.spawn(first.supervisor().start())
+    await world.until(first, job.id)
+    await world.clock.sleep(1)
+    # It dies while the notification is on its way.
+    assert len(sender.begun) == 1
+    host.crash()
 
-        second = await world.app(sync, notifications=BY_WEBHOOK)
-        again = ScriptedSender(world.clock)
-        second._runtime.drainer.sender = again  # type: ignore[union-attr]
-        await second.supervisor().start()
-        await world.clock.sleep(300)
+    second = await world.app(sync, notifications=BY_WEBHOOK)
+    again = ScriptedSender(world.clock)
+    second._runtime.drainer.sender = again  # type: ignore[union-attr]
+    await second.supervisor().start()
+    await world.clock.sleep(300)
 
-        assert again.keys == sender.keys
-        [delivery] = await second.outbox.list(limit=10)
-        assert delivery.state is DeliveryState.SENT
-
-    where_workers_die(tmp_path, main)
+    assert again.keys == sender.keys
+    [delivery] = await second.outbox.list(limit=10)
+    assert delivery.state is DeliveryState.SENT
 
 
 # ---- the topic of notifications ----------------------------------------------------------------
 
 
-def test_other_messages_do_not_go_to_those_who_are_notified(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        shop = Target(name="shop", url="https://shop.example.com", key=Secret("k3y"))
-        orders = Topic(name="orders", path="/v1/orders", targets=("shop",))
-        app = await world.app(topics=[orders], targets=[shop], notifications=BY_WEBHOOK)
-        with pytest.raises(InvalidInput, match=r"notify\.webhook takes no messages of the topic"):
-            await app.outbox.submit("orders", {}, targets=["notify.webhook"])
-        await app.outbox.submit("orders", {})
-        for replay in (app.outbox.replay, app.outbox.count_replayable):
-            with pytest.raises(InvalidInput, match="when they are new, or not at all"):
-                await replay(WEBHOOK, since=START)
-        assert await app.outbox.count_due(WEBHOOK) == 0
-        assert await app.outbox.count_due(shop) == 1
-
-    in_world(tmp_path, main)
+@with_world
+async def test_other_messages_do_not_go_to_those_who_are_notified(world: World) -> None:
+    shop = Target(name="shop", url="https://shop.example.com", key=Secret("k3y"))
+    orders = Topic(name="orders", path="/v1/orders", targets=("shop",))
+    app = await world.app(topics=[orders], targets=[shop], notifications=BY_WEBHOOK)
+    with pytest.raises(InvalidInput, match=r"notify\.webhook takes no messages of the topic"):
+        await app.outbox.submit("orders", {}, targets=["notify.webhook"])
+    await app.outbox.submit("orders", {})
+    for replay in (app.outbox.replay, app.outbox.count_replayable):
+        with pytest.raises(InvalidInput, match="when they are new, or not at all"):
+            await replay(WEBHOOK, since=START)
+    assert await app.outbox.count_due(WEBHOOK) == 0
+    assert await app.outbox.count_due(shop) == 1
 
 
 # ---- tests by hand -----------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +25,7 @@ from headgate import (
     WriteResult,
 )
 from headgate.base.clock import Clock
-from tests.worlds import Read, ScriptedSource, World, in_world, lanes
+from tests.worlds import Read, ScriptedSource, World, lanes, with_world
 
 DAY = date(2025, 12, 24)
 HOUR_S = 3600.0
@@ -64,224 +63,204 @@ def is_down(clock: Clock, *, hours: float) -> bool:
 
 
 @pytest.mark.parametrize(("hours", "days"), [(0.5, 1), (0.5, 4), (5, 1), (12, 4), (30, 1)])
-def test_an_outage_loses_no_day_however_long_it_is(tmp_path: Path, hours: float, days: int) -> None:
-    async def main(world: World) -> None:
-        read = failing(lambda ctx: is_down(ctx.clock, hours=hours))
-        app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-        job = await submit(app, days=days)
-        await app.supervisor().start()
-
-        job = await world.until(app, job.id)
-
-        assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE)
-        assert (job.summary.days_held, job.summary.days_failed) == (days, 0)
-        assert world.clock.monotonic() < (hours + 1.5) * HOUR_S
-
-    in_world(tmp_path, main)
-
-
-def test_during_an_outage_the_job_says_that_it_is_paused_and_until_when(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        read = failing(lambda ctx: True)
-        app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
-
-        await world.clock.sleep(11.5 * HOUR_S)
-
-        job = await app.jobs.get(job.id)
-        assert (job.state, job.reason) == (JobState.PAUSED, Reason.BREAKER)
-        assert job.summary.days_failed == 0
-        assert (
-            "We will automatically resume at 2026-01-01 12:0" in (await app.jobs.view(job)).message
-        )
-
-    in_world(tmp_path, main)
-
-
-def test_a_provider_that_never_comes_back_fails_the_job_and_leaves_no_gap(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        read = failing(lambda ctx: True)
-        patient = RetryPolicy(outage_pauses_max=9)
-        sync = Sync(name="history", source=ScriptedSource(read), retry=patient)
-        app = await world.app(sync, worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
-
-        job = await world.until(app, job.id)
-
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
-        assert (job.summary.pauses, job.summary.days_failed) == (9, 0)
-        assert (await app.jobs.view(job)).retryable
-
-    in_world(tmp_path, main)
-
-
-def test_days_that_always_fail_are_given_up_while_the_others_go_on(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given two bad days next to each other, and no other user
-        bad = (DAY - timedelta(days=1), DAY - timedelta(days=2))
-        read = failing(lambda ctx: ctx.day in bad)
-        app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
-
-        job = await world.until(app, job.id)
-
-        assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
-        rows = await app.records.coverage(
-            "history", "ada-1", start=DAY - timedelta(days=3), end=DAY
-        )
-        failed = [row.day for row in rows if row.status is DayStatus.FAILED]
-        assert failed == sorted(bad)
-        assert job.summary.days_held == 2
-
-    in_world(tmp_path, main)
-
-
-def test_the_first_days_of_an_import_may_be_the_bad_ones(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given three bad days at the beginning: no day is known that can be read
-        read = failing(lambda ctx: ctx.day is not None and ctx.day > DAY - timedelta(days=3))
-        app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
-
-        job = await world.until(app, job.id)
-
-        assert (job.summary.days_held, job.summary.days_failed) == (1, 3)
-
-    in_world(tmp_path, main)
-
-
-def test_a_provider_that_comes_back_just_after_a_day_failed_costs_no_day(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a provider that fails once, and answers at the trial
-        reads: list[date | None] = []
-
-        async def read(ctx: Context) -> Chunk:
-            reads.append(ctx.day)
-            if len(reads) == 1:
-                raise Transient("503")
-            return await a_day(ctx)
-
-        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-        app = await world.app(sync)
-        job = await submit(app, days=1)
-        await app.supervisor().start()
-
-        job = await world.until(app, job.id)
-
-        assert job.reason is Reason.DONE
-        assert reads == [DAY, DAY - timedelta(days=1), DAY]
-
-    in_world(tmp_path, main)
-
-
-def test_a_day_that_always_takes_too_long_is_given_up_alone(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            if ctx.day == DAY:
-                await ctx.clock.sleep(1e6)
-            return await a_day(ctx)
-
-        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY, chunk_s_max=60)
-        app = await world.app(sync)
-        job = await submit(app)
-        await app.supervisor().start()
-
-        job = await world.until(app, job.id)
-
-        assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
-
-    in_world(tmp_path, main)
-
-
-def test_a_trial_that_takes_too_long_is_an_outage(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            if ctx.day == DAY:
-                raise Transient("503")
-            await ctx.clock.sleep(1e6)
-            return Chunk()
-
-        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY, chunk_s_max=60)
-        app = await world.app(sync)
-        job = await submit(app)
-        await app.supervisor().start()
-
-        job = await world.until(app, job.id, JobState.PAUSED)
-
-        assert job.reason is Reason.BREAKER
-
-    in_world(tmp_path, main)
-
-
-def test_a_worker_that_stops_during_a_trial_releases_the_job(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            if ctx.day == DAY:
-                raise Transient("503")
-            await ctx.clock.sleep(1e6)
-            return Chunk()
-
-        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-        app = await world.app(sync)
-        job = await submit(app)
-        supervisor = app.supervisor()
-        await supervisor.start()
-        await world.clock.sleep(30)
-
-        await supervisor.stop()
-
-        job = await app.jobs.get(job.id)
-        assert (job.state, job.reason) == (JobState.PENDING, Reason.RELEASED)
-        assert job.summary.errors == 0
-
-    in_world(tmp_path, main)
-
-
-def test_a_bad_day_that_was_read_in_part_is_given_up_alone(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a day that always breaks off after some records
-        async def read(ctx: Context) -> Chunk:
-            error = Transient("503") if ctx.day == DAY else None
-            return Chunk(records=[Record(str(ctx.day), {})], error=error)
-
-        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-        app = await world.app(sync)
-        job = await submit(app)
-        await app.supervisor().start()
-
-        job = await world.until(app, job.id)
-
-        assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
-
-    in_world(tmp_path, main)
-
-
-def test_a_day_that_breaks_off_when_the_provider_comes_back_is_read_once_more(
-    tmp_path: Path,
+@with_world
+async def test_an_outage_loses_no_day_however_long_it_is(
+    world: World, hours: float, days: int
 ) -> None:
-    async def main(world: World) -> None:
-        reads: list[date | None] = []
+    read = failing(lambda ctx: is_down(ctx.clock, hours=hours))
+    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
+    job = await submit(app, days=days)
+    await app.supervisor().start()
 
-        async def read(ctx: Context) -> Chunk:
-            reads.append(ctx.day)
-            error = Transient("503") if len(reads) == 1 else None
-            return Chunk(records=[Record(str(ctx.day), {})], error=error)
+    job = await world.until(app, job.id)
 
-        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-        app = await world.app(sync)
-        job = await submit(app, days=1)
-        await app.supervisor().start()
+    assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE)
+    assert (job.summary.days_held, job.summary.days_failed) == (days, 0)
+    assert world.clock.monotonic() < (hours + 1.5) * HOUR_S
 
-        job = await world.until(app, job.id)
 
-        assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
-        assert reads == [DAY, DAY - timedelta(days=1), DAY]
+@with_world
+async def test_during_an_outage_the_job_says_that_it_is_paused_and_until_when(world: World) -> None:
+    read = failing(lambda ctx: True)
+    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
 
-    in_world(tmp_path, main)
+    await world.clock.sleep(11.5 * HOUR_S)
+
+    job = await app.jobs.get(job.id)
+    assert (job.state, job.reason) == (JobState.PAUSED, Reason.BREAKER)
+    assert job.summary.days_failed == 0
+    assert "We will automatically resume at 2026-01-01 12:0" in (await app.jobs.view(job)).message
+
+
+@with_world
+async def test_a_provider_that_never_comes_back_fails_the_job_and_leaves_no_gap(
+    world: World,
+) -> None:
+    read = failing(lambda ctx: True)
+    patient = RetryPolicy(outage_pauses_max=9)
+    sync = Sync(name="history", source=ScriptedSource(read), retry=patient)
+    app = await world.app(sync, worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
+
+    job = await world.until(app, job.id)
+
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
+    assert (job.summary.pauses, job.summary.days_failed) == (9, 0)
+    assert (await app.jobs.view(job)).retryable
+
+
+@with_world
+async def test_days_that_always_fail_are_given_up_while_the_others_go_on(world: World) -> None:
+    # Given two bad days next to each other, and no other user
+    bad = (DAY - timedelta(days=1), DAY - timedelta(days=2))
+    read = failing(lambda ctx: ctx.day in bad)
+    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
+
+    job = await world.until(app, job.id)
+
+    assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
+    rows = await app.records.coverage("history", "ada-1", start=DAY - timedelta(days=3), end=DAY)
+    failed = [row.day for row in rows if row.status is DayStatus.FAILED]
+    assert failed == sorted(bad)
+    assert job.summary.days_held == 2
+
+
+@with_world
+async def test_the_first_days_of_an_import_may_be_the_bad_ones(world: World) -> None:
+    # Given three bad days at the beginning: no day is known that can be read
+    read = failing(lambda ctx: ctx.day is not None and ctx.day > DAY - timedelta(days=3))
+    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
+
+    job = await world.until(app, job.id)
+
+    assert (job.summary.days_held, job.summary.days_failed) == (1, 3)
+
+
+@with_world
+async def test_a_provider_that_comes_back_just_after_a_day_failed_costs_no_day(
+    world: World,
+) -> None:
+    # Given a provider that fails once, and answers at the trial
+    reads: list[date | None] = []
+
+    async def read(ctx: Context) -> Chunk:
+        reads.append(ctx.day)
+        if len(reads) == 1:
+            raise Transient("503")
+        return await a_day(ctx)
+
+    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
+    app = await world.app(sync)
+    job = await submit(app, days=1)
+    await app.supervisor().start()
+
+    job = await world.until(app, job.id)
+
+    assert job.reason is Reason.DONE
+    assert reads == [DAY, DAY - timedelta(days=1), DAY]
+
+
+@with_world
+async def test_a_day_that_always_takes_too_long_is_given_up_alone(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        if ctx.day == DAY:
+            await ctx.clock.sleep(1e6)
+        return await a_day(ctx)
+
+    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY, chunk_s_max=60)
+    app = await world.app(sync)
+    job = await submit(app)
+    await app.supervisor().start()
+
+    job = await world.until(app, job.id)
+
+    assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
+
+
+@with_world
+async def test_a_trial_that_takes_too_long_is_an_outage(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        if ctx.day == DAY:
+            raise Transient("503")
+        await ctx.clock.sleep(1e6)
+        return Chunk()
+
+    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY, chunk_s_max=60)
+    app = await world.app(sync)
+    job = await submit(app)
+    await app.supervisor().start()
+
+    job = await world.until(app, job.id, JobState.PAUSED)
+
+    assert job.reason is Reason.BREAKER
+
+
+@with_world
+async def test_a_worker_that_stops_during_a_trial_releases_the_job(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        if ctx.day == DAY:
+            raise Transient("503")
+        await ctx.clock.sleep(1e6)
+        return Chunk()
+
+    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
+    app = await world.app(sync)
+    job = await submit(app)
+    supervisor = app.supervisor()
+    await supervisor.start()
+    await world.clock.sleep(30)
+
+    await supervisor.stop()
+
+    job = await app.jobs.get(job.id)
+    assert (job.state, job.reason) == (JobState.PENDING, Reason.RELEASED)
+    assert job.summary.errors == 0
+
+
+@with_world
+async def test_a_bad_day_that_was_read_in_part_is_given_up_alone(world: World) -> None:
+    # Given a day that always breaks off after some records
+    async def read(ctx: Context) -> Chunk:
+        error = Transient("503") if ctx.day == DAY else None
+        return Chunk(records=[Record(str(ctx.day), {})], error=error)
+
+    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
+    app = await world.app(sync)
+    job = await submit(app)
+    await app.supervisor().start()
+
+    job = await world.until(app, job.id)
+
+    assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
+
+
+@with_world
+async def test_a_day_that_breaks_off_when_the_provider_comes_back_is_read_once_more(
+    world: World,
+) -> None:
+    reads: list[date | None] = []
+
+    async def read(ctx: Context) -> Chunk:
+        reads.append(ctx.day)
+        error = Transient("503") if len(reads) == 1 else None
+        return Chunk(records=[Record(str(ctx.day), {})], error=error)
+
+    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
+    app = await world.app(sync)
+    job = await submit(app, days=1)
+    await app.supervisor().start()
+
+    job = await world.until(app, job.id)
+
+    assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
+    assert reads == [DAY, DAY - timedelta(days=1), DAY]
 
 
 @pytest.mark.parametrize("own", [KeyError("vanue"), Transient("503")], ids=repr)
@@ -295,121 +274,111 @@ def test_a_day_that_breaks_off_when_the_provider_comes_back_is_read_once_more(
     ],
     ids=repr,
 )
-def test_a_trial_that_cannot_tell_fails_no_job_and_gives_up_no_day(
-    tmp_path: Path, own: Exception, of_trial: Exception, reason: Reason
+@with_world
+async def test_a_trial_that_cannot_tell_fails_no_job_and_gives_up_no_day(
+    world: World, own: Exception, of_trial: Exception, reason: Reason
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a bad day, and another that cannot be read just now
-        errors = [of_trial]
+    # Given a bad day, and another that cannot be read just now
+    errors = [of_trial]
 
-        async def read(ctx: Context) -> Chunk:
-            if ctx.day == DAY:
-                raise own
-            if errors:
-                raise errors.pop()
-            return await a_day(ctx)
+    async def read(ctx: Context) -> Chunk:
+        if ctx.day == DAY:
+            raise own
+        if errors:
+            raise errors.pop()
+        return await a_day(ctx)
 
-        policy = RetryPolicy(attempts_max=1, pauses_max=0, outage_pauses_max=1)
-        sync = Sync(name="history", source=ScriptedSource(read), retry=policy)
-        app = await world.app(sync, worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
-        await world.clock.sleep(1)
+    policy = RetryPolicy(attempts_max=1, pauses_max=0, outage_pauses_max=1)
+    sync = Sync(name="history", source=ScriptedSource(read), retry=policy)
+    app = await world.app(sync, worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
+    await world.clock.sleep(1)
 
-        # Then the job waits for that, and gives up the bad day alone when it can tell
-        job = await app.jobs.get(job.id)
-        assert (job.reason, job.summary.days_failed) == (reason, 0)
-        job = await world.until(app, job.id)
-        assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
-
-    in_world(tmp_path, main)
+    # Then the job waits for that, and gives up the bad day alone when it can tell
+    job = await app.jobs.get(job.id)
+    assert (job.reason, job.summary.days_failed) == (reason, 0)
+    job = await world.until(app, job.id)
+    assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
 
 
 @pytest.mark.parametrize("own", [KeyError("vanue"), Transient("503")], ids=repr)
-def test_a_trial_that_needs_a_new_sign_in_asks_for_it(tmp_path: Path, own: Exception) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            raise own if ctx.day == DAY else AuthExpired("401")
+@with_world
+async def test_a_trial_that_needs_a_new_sign_in_asks_for_it(world: World, own: Exception) -> None:
+    async def read(ctx: Context) -> Chunk:
+        raise own if ctx.day == DAY else AuthExpired("401")
 
-        sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-        app = await world.app(sync, worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
+    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
+    app = await world.app(sync, worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        assert (job.reason, job.summary.days_failed) == (Reason.NEEDS_REAUTH, 0)
-
-    in_world(tmp_path, main)
+    assert (job.reason, job.summary.days_failed) == (Reason.NEEDS_REAUTH, 0)
 
 
 # ---- other users -------------------------------------------------------------------------------
 
 
-def test_while_other_users_fail_too_no_day_is_given_up(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a provider that fails for one day of Ada's, and later for all of Bob's
-        read = failing(lambda ctx: ctx.user_id == "bob" or ctx.day == DAY)
-        app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-        ada = await submit(app)
-        await app.supervisor().start()
-        await world.clock.sleep(2.5 * HOUR_S)
-        bob = await submit(app, user="bob")
+@with_world
+async def test_while_other_users_fail_too_no_day_is_given_up(world: World) -> None:
+    # Given a provider that fails for one day of Ada's, and later for all of Bob's
+    read = failing(lambda ctx: ctx.user_id == "bob" or ctx.day == DAY)
+    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
+    ada = await submit(app)
+    await app.supervisor().start()
+    await world.clock.sleep(2.5 * HOUR_S)
+    bob = await submit(app, user="bob")
 
-        # When Ada's pauses are spent
-        await world.clock.sleep(1.2 * HOUR_S)
+    # When Ada's pauses are spent
+    await world.clock.sleep(1.2 * HOUR_S)
 
-        # Then her job waits although her other days can be read, and nothing is given up
-        ada = await app.jobs.get(ada.id)
-        assert (ada.reason, ada.summary.days_failed) == (Reason.BREAKER, 0)
-        assert ada.summary.pauses > RetryPolicy().pauses_max
+    # Then her job waits although her other days can be read, and nothing is given up
+    ada = await app.jobs.get(ada.id)
+    assert (ada.reason, ada.summary.days_failed) == (Reason.BREAKER, 0)
+    assert ada.summary.pauses > RetryPolicy().pauses_max
 
-        # And goes on once Bob's does not fail any more
-        await app.jobs.cancel(bob.id)
-        ada = await world.until(app, ada.id)
-        assert (ada.summary.days_held, ada.summary.days_failed) == (3, 1)
-
-    in_world(tmp_path, main)
+    # And goes on once Bob's does not fail any more
+    await app.jobs.cancel(bob.id)
+    ada = await world.until(app, ada.id)
+    assert (ada.summary.days_held, ada.summary.days_failed) == (3, 1)
 
 
-def test_two_users_with_a_bad_day_each_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        bad = {"ada": DAY, "bob": DAY - timedelta(days=1)}
-        read = failing(lambda ctx: ctx.day == bad[ctx.user_id])
-        app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-        jobs = [await submit(app, user=user) for user in bad]
-        await app.supervisor().start()
+@with_world
+async def test_two_users_with_a_bad_day_each_do_not_wait_for_each_other(world: World) -> None:
+    bad = {"ada": DAY, "bob": DAY - timedelta(days=1)}
+    read = failing(lambda ctx: ctx.day == bad[ctx.user_id])
+    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
+    jobs = [await submit(app, user=user) for user in bad]
+    await app.supervisor().start()
 
-        ended = [await world.until(app, job.id, limit_s=24 * HOUR_S) for job in jobs]
+    ended = [await world.until(app, job.id, limit_s=24 * HOUR_S) for job in jobs]
 
-        assert [job.summary.days_failed for job in ended] == [1, 1]
-        assert [job.summary.days_held for job in ended] == [3, 3]
-
-    in_world(tmp_path, main)
+    assert [job.summary.days_failed for job in ended] == [1, 1]
+    assert [job.summary.days_held for job in ended] == [3, 3]
 
 
 @pytest.mark.parametrize("others", [True, False])
-def test_a_job_without_days_stays_paused_only_while_other_users_fail_too(
-    tmp_path: Path, others: bool
+@with_world
+async def test_a_job_without_days_stays_paused_only_while_other_users_fail_too(
+    world: World, others: bool
 ) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            raise Transient("503")
+    async def read(ctx: Context) -> Chunk:
+        raise Transient("503")
 
-        app = await world.app(Sync(name="pages", source=ScriptedSource(read)), worker=SLOW)
-        users = ["ada", "bob"] if others else ["ada"]
-        jobs = [
-            (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job
-            for user in users
-        ]
-        await app.supervisor().start()
+    app = await world.app(Sync(name="pages", source=ScriptedSource(read)), worker=SLOW)
+    users = ["ada", "bob"] if others else ["ada"]
+    jobs = [
+        (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job
+        for user in users
+    ]
+    await app.supervisor().start()
 
-        await world.clock.sleep(12.5 * HOUR_S)
+    await world.clock.sleep(12.5 * HOUR_S)
 
-        states = {(await app.jobs.get(job.id)).state for job in jobs}
-        assert states == {JobState.PAUSED if others else JobState.FAILED}
-
-    in_world(tmp_path, main)
+    states = {(await app.jobs.get(job.id)).state for job in jobs}
+    assert states == {JobState.PAUSED if others else JobState.FAILED}
 
 
 # ---- destinations ------------------------------------------------------------------------------
@@ -434,81 +403,75 @@ class Shelf:
         return WriteResult()
 
 
-def test_an_outage_of_the_destination_loses_no_day(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        shelf = Shelf(hours=12)
-        source = ScriptedSource(a_day)
-        app = await world.app(Sync(name="history", source=source, destination=shelf), worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
+@with_world
+async def test_an_outage_of_the_destination_loses_no_day(world: World) -> None:
+    shelf = Shelf(hours=12)
+    source = ScriptedSource(a_day)
+    app = await world.app(Sync(name="history", source=source, destination=shelf), worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        assert (job.reason, job.summary.days_held) == (Reason.DONE, 4)
-        assert len(shelf.taken) == 4
-
-    in_world(tmp_path, main)
+    assert (job.reason, job.summary.days_held) == (Reason.DONE, 4)
+    assert len(shelf.taken) == 4
 
 
-def test_a_day_that_the_destination_never_takes_is_given_up_alone_and_nothing_comes_twice(
-    tmp_path: Path,
+@with_world
+async def test_a_day_that_the_destination_never_takes_is_given_up_alone_and_nothing_comes_twice(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a bad day, after which comes one without records
-        empty = DAY - timedelta(days=1)
-        shelf = Shelf(never=frozenset({str(DAY)}))
+    # Given a bad day, after which comes one without records
+    empty = DAY - timedelta(days=1)
+    shelf = Shelf(never=frozenset({str(DAY)}))
 
-        async def read(ctx: Context) -> Chunk:
-            return Chunk() if ctx.day == empty else await a_day(ctx)
+    async def read(ctx: Context) -> Chunk:
+        return Chunk() if ctx.day == empty else await a_day(ctx)
 
-        sync = Sync(name="history", source=ScriptedSource(read), destination=shelf, retry=HASTY)
-        app = await world.app(sync, worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
+    sync = Sync(name="history", source=ScriptedSource(read), destination=shelf, retry=HASTY)
+    app = await world.app(sync, worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        # Then the trial was written under the key of the chunk itself, which the shelf took once
-        assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
-        assert sorted(shelf.taken) == [f"{job.id}:2", f"{job.id}:3"]
-
-    in_world(tmp_path, main)
+    # Then the trial was written under the key of the chunk itself, which the shelf took once
+    assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
+    assert sorted(shelf.taken) == [f"{job.id}:2", f"{job.id}:3"]
 
 
 @pytest.mark.parametrize("days", [1, 20])
-def test_a_destination_that_no_other_day_can_test_is_waited_for(tmp_path: Path, days: int) -> None:
-    async def main(world: World) -> None:
-        # Given a destination that is down, and no other day with records near
-        async def read(ctx: Context) -> Chunk:
-            return await a_day(ctx) if ctx.day == DAY else Chunk()
+@with_world
+async def test_a_destination_that_no_other_day_can_test_is_waited_for(
+    world: World, days: int
+) -> None:
+    # Given a destination that is down, and no other day with records near
+    async def read(ctx: Context) -> Chunk:
+        return await a_day(ctx) if ctx.day == DAY else Chunk()
 
-        shelf = Shelf(hours=12)
-        sync = Sync(name="history", source=ScriptedSource(read), destination=shelf)
-        app = await world.app(sync, worker=SLOW)
-        job = await submit(app, days=days)
-        await app.supervisor().start()
+    shelf = Shelf(hours=12)
+    sync = Sync(name="history", source=ScriptedSource(read), destination=shelf)
+    app = await world.app(sync, worker=SLOW)
+    job = await submit(app, days=days)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
-
-    in_world(tmp_path, main)
+    assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
 
 
-def test_a_day_that_breaks_off_tests_no_destination(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            error = None if ctx.day == DAY else Transient("503")
-            return Chunk(records=[Record(str(ctx.day), {})], error=error)
+@with_world
+async def test_a_day_that_breaks_off_tests_no_destination(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        error = None if ctx.day == DAY else Transient("503")
+        return Chunk(records=[Record(str(ctx.day), {})], error=error)
 
-        shelf = Shelf(never=frozenset({str(DAY)}))
-        sync = Sync(name="history", source=ScriptedSource(read), destination=shelf, retry=HASTY)
-        app = await world.app(sync, worker=SLOW)
-        job = await submit(app)
-        await app.supervisor().start()
+    shelf = Shelf(never=frozenset({str(DAY)}))
+    sync = Sync(name="history", source=ScriptedSource(read), destination=shelf, retry=HASTY)
+    app = await world.app(sync, worker=SLOW)
+    job = await submit(app)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id, JobState.PAUSED)
+    job = await world.until(app, job.id, JobState.PAUSED)
 
-        assert (job.reason, shelf.taken) == (Reason.BREAKER, {})
-
-    in_world(tmp_path, main)
+    assert (job.reason, shelf.taken) == (Reason.BREAKER, {})

@@ -1,7 +1,6 @@
 """Estimates of the end of imports, held against what happens, in virtual time."""
 
 from datetime import date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ from headgate import (
 )
 from headgate.model.forecast import Finish
 from headgate.model.job import Lane
-from tests.worlds import START, Read, ScriptedSource, World, in_world
+from tests.worlds import START, Read, ScriptedSource, World, with_world
 
 LAST = date(2025, 12, 28)
 COSTS = (DayCost(provider="watch", least=2, most=6),)
@@ -83,202 +82,184 @@ def width(finish: Finish) -> timedelta:
 
 
 @pytest.mark.parametrize("days", [10, 60, pytest.param(300, marks=pytest.mark.thorough)])
-def test_an_import_ends_in_the_range_that_was_told(tmp_path: Path, days: int) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(sync(reading(4)))
-        await app.supervisor().start()
-        told = await finish_of(app, days)
-        job = await begin(app, days)
-        while (await app.jobs.get(job.id)).progress.done < days / 2:
-            await world.clock.sleep(1)
-        half = (await app.jobs.status(job.id)).finish
-        assert half is not None
+@with_world
+async def test_an_import_ends_in_the_range_that_was_told(world: World, days: int) -> None:
+    app = await world.app(sync(reading(4)))
+    await app.supervisor().start()
+    told = await finish_of(app, days)
+    job = await begin(app, days)
+    while (await app.jobs.get(job.id)).progress.done < days / 2:
+        await world.clock.sleep(1)
+    half = (await app.jobs.status(job.id)).finish
+    assert half is not None
 
-        ended = await end_of(world, app, job)
+    ended = await end_of(world, app, job)
 
-        assert told.earliest <= ended <= told.latest
-        assert half.earliest <= ended <= half.latest
-        # A day's limit that is not reached does not make it longer: it was spread over the day.
-        assert told.latest - START < 6 * (ended - START)
-        assert abs(half.likely - ended) < 0.05 * (ended - START)
-
-    in_world(tmp_path, main)
+    assert told.earliest <= ended <= told.latest
+    assert half.earliest <= ended <= half.latest
+    # A day's limit that is not reached does not make it longer: it was spread over the day.
+    assert told.latest - START < 6 * (ended - START)
+    assert abs(half.likely - ended) < 0.05 * (ended - START)
 
 
-def test_the_destination_takes_its_time_too(tmp_path: Path) -> None:
+@with_world
+async def test_the_destination_takes_its_time_too(world: World) -> None:
     class Shelf:
         name = "shelf"
 
         async def write(self, batch: Batch) -> None:
             await batch.clock.sleep(3)
 
-    async def main(world: World) -> None:
-        app = await world.app(sync(reading(2), destination=Shelf()))
-        await app.supervisor().start()
-        job = (await app.backfills.start(replace(asked(40), destination="shelf"))).job
-        while (await app.jobs.get(job.id)).progress.done < 20:
-            await world.clock.sleep(1)
-
-        pace = (await app.jobs.get(job.id)).summary.pace
-        finish = (await app.jobs.status(job.id)).finish
-
-        assert pace.work_s["shelf"] / pace.units == pytest.approx(3, rel=0.01)
-        assert finish is not None
-        assert finish.earliest <= await end_of(world, app, job) <= finish.latest
-
-    in_world(tmp_path, main)
-
-
-def test_where_a_limit_is_the_bottleneck_it_is_waited_for(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # 40 requests an hour for the backfill, and 120 to send: two hours are waited for.
-        tight = Budget("watch", [Limit(50, per="hour", reserve=10)], paced=False)
-        app = await world.app(sync(reading(4), tight))
-        await app.supervisor().start()
-        told = await finish_of(app, 30)
-
-        ended = await end_of(world, app, await begin(app, 30))
-
-        assert timedelta(hours=2) <= ended - START <= timedelta(hours=2, minutes=5)
-        assert told.earliest <= ended <= told.latest
-
-    in_world(tmp_path, main)
-
-
-def test_a_job_that_sleeps_for_a_window_goes_on_after_it(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        tight = Budget("watch", [Limit(40, per="hour")], paced=False)
-        app = await world.app(sync(reading(4), tight))
-        await app.supervisor().start()
-        job = await begin(app, 15)
-        await world.clock.sleep(600)
-
-        status = await app.jobs.status(job.id)
-
-        assert (status.state, status.progress.done) == (JobState.PENDING, 10)
-        assert status.finish is not None and status.wake_at is not None
-        assert status.wake_at < status.finish.earliest
-        ended = await end_of(world, app, job)
-        assert status.finish.earliest <= ended <= status.finish.latest
-
-    in_world(tmp_path, main)
-
-
-def test_the_range_narrows_with_what_is_known(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(sync(reading(3)))
-        await app.supervisor().start()
-        # Nobody has imported anything; then another user has; then this one.
-        new = await finish_of(app, 100)
-        await end_of(world, app, await begin(app, 30, "bob"))
-        seen_at, seen = world.clock.now(), await finish_of(app, 100)
-        await end_of(world, app, await begin(app, 30))
-        known_at = world.clock.now()
-        last = LAST - timedelta(days=30)
-        known = await finish_of(app, 100, last=last)
-
-        assert width(known) < width(seen) < width(new)
-        # Requests are foreseen by the user's own rate too.
-        [requests] = (await app.backfills.forecast(asked(100, last=last))).requests
-        assert 250 < requests.least < 300 < requests.most < 350
-        ended = await end_of(world, app, await begin(app, 100, last=last))
-        assert known.earliest <= ended <= known.latest
-        took = ended - known_at
-        assert abs(known.likely - ended) < 0.15 * took
-        assert seen.earliest <= seen_at + took <= seen.latest
-
-    in_world(tmp_path, main)
-
-
-def test_a_sync_without_declared_costs_learns_them(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(sync(reading(3), day_costs=()))
-        await app.supervisor().start()
-        nothing = await app.backfills.forecast(asked(30))
-        assert (nothing.finish, nothing.takes, nothing.requests) == (None, None, ())
-        job = await begin(app, 30, "bob")
+    app = await world.app(sync(reading(2), destination=Shelf()))
+    await app.supervisor().start()
+    job = (await app.backfills.start(replace(asked(40), destination="shelf"))).job
+    while (await app.jobs.get(job.id)).progress.done < 20:
         await world.clock.sleep(1)
-        assert (await app.jobs.status(job.id)).time_left == "Estimating the time left…"
-        await end_of(world, app, job)
 
-        began, told = world.clock.now(), await finish_of(app, 30)
+    pace = (await app.jobs.get(job.id)).summary.pace
+    finish = (await app.jobs.status(job.id)).finish
 
-        ended = await end_of(world, app, await begin(app, 30))
-        assert told.earliest <= ended <= told.latest
-        assert told.latest - began < 2 * (ended - began)
-
-    in_world(tmp_path, main)
+    assert pace.work_s["shelf"] / pace.units == pytest.approx(3, rel=0.01)
+    assert finish is not None
+    assert finish.earliest <= await end_of(world, app, job) <= finish.latest
 
 
-def test_others_who_need_the_same_limit_make_it_longer(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # A paced budget for everybody: one request in three seconds.
-        shared = Budget("watch", [Limit(300, per="15min")])
-        app = await world.app(sync(reading(4), shared))
-        await app.supervisor().start()
-        alone = await finish_of(app, 40)
-        jobs = [await begin(app, 200, user) for user in ("bob", "eve")]
-        await app.jobs.pause(jobs[1].id)
-        await world.clock.sleep(60)
+@with_world
+async def test_where_a_limit_is_the_bottleneck_it_is_waited_for(world: World) -> None:
+    # 40 requests an hour for the backfill, and 120 to send: two hours are waited for.
+    tight = Budget("watch", [Limit(50, per="hour", reserve=10)], paced=False)
+    app = await world.app(sync(reading(4), tight))
+    await app.supervisor().start()
+    told = await finish_of(app, 30)
 
-        # One of them is paused, and takes nothing
-        together = await finish_of(app, 40)
+    ended = await end_of(world, app, await begin(app, 30))
 
-        assert together.likely - world.clock.now() > 1.6 * (alone.likely - START)
-        assert together.likely - world.clock.now() < 2.4 * (alone.likely - START)
-        ended = await end_of(world, app, await begin(app, 40))
-        assert together.earliest <= ended <= together.latest
-
-    in_world(tmp_path, main)
+    assert timedelta(hours=2) <= ended - START <= timedelta(hours=2, minutes=5)
+    assert told.earliest <= ended <= told.latest
 
 
-def test_live_work_is_foreseen_by_its_rate(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Requests that take half a minute, so that live work meanwhile takes its part.
-        busy = Budget("watch", [Limit(120, per="hour", reserve=10)], paced=False)
-        app = await world.app(sync(reading(2, 30), busy))
-        await app.supervisor().start()
-        await end_of(world, app, await begin(app, 20, "bob"))
-        await world.clock.sleep(3600)
-        asked_at, quiet = world.clock.now(), await finish_of(app, 60)
-        gate = app._runtime.gates.of(busy, Lane.HOT, "live")
-        for _ in range(20):
-            await world.clock.sleep(85)
-            async with gate.request():
-                pass
+@with_world
+async def test_a_job_that_sleeps_for_a_window_goes_on_after_it(world: World) -> None:
+    tight = Budget("watch", [Limit(40, per="hour")], paced=False)
+    app = await world.app(sync(reading(4), tight))
+    await app.supervisor().start()
+    job = await begin(app, 15)
+    await world.clock.sleep(600)
 
-        began, told = world.clock.now(), await finish_of(app, 60)
+    status = await app.jobs.status(job.id)
 
-        assert told.likely - began > 1.1 * (quiet.likely - asked_at)
-
-    in_world(tmp_path, main)
+    assert (status.state, status.progress.done) == (JobState.PENDING, 10)
+    assert status.finish is not None and status.wake_at is not None
+    assert status.wake_at < status.finish.earliest
+    ended = await end_of(world, app, job)
+    assert status.finish.earliest <= ended <= status.finish.latest
 
 
-def test_without_the_limiter_the_limits_alone_are_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_the_range_narrows_with_what_is_known(world: World) -> None:
+    app = await world.app(sync(reading(3)))
+    await app.supervisor().start()
+    # Nobody has imported anything; then another user has; then this one.
+    new = await finish_of(app, 100)
+    await end_of(world, app, await begin(app, 30, "bob"))
+    seen_at, seen = world.clock.now(), await finish_of(app, 100)
+    await end_of(world, app, await begin(app, 30))
+    known_at = world.clock.now()
+    last = LAST - timedelta(days=30)
+    known = await finish_of(app, 100, last=last)
+
+    assert width(known) < width(seen) < width(new)
+    # Requests are foreseen by the user's own rate too.
+    [requests] = (await app.backfills.forecast(asked(100, last=last))).requests
+    assert 250 < requests.least < 300 < requests.most < 350
+    ended = await end_of(world, app, await begin(app, 100, last=last))
+    assert known.earliest <= ended <= known.latest
+    took = ended - known_at
+    assert abs(known.likely - ended) < 0.15 * took
+    assert seen.earliest <= seen_at + took <= seen.latest
+
+
+@with_world
+async def test_a_sync_without_declared_costs_learns_them(world: World) -> None:
+    app = await world.app(sync(reading(3), day_costs=()))
+    await app.supervisor().start()
+    nothing = await app.backfills.forecast(asked(30))
+    assert (nothing.finish, nothing.takes, nothing.requests) == (None, None, ())
+    job = await begin(app, 30, "bob")
+    await world.clock.sleep(1)
+    assert (await app.jobs.status(job.id)).time_left == "Estimating the time left…"
+    await end_of(world, app, job)
+
+    began, told = world.clock.now(), await finish_of(app, 30)
+
+    ended = await end_of(world, app, await begin(app, 30))
+    assert told.earliest <= ended <= told.latest
+    assert told.latest - began < 2 * (ended - began)
+
+
+@with_world
+async def test_others_who_need_the_same_limit_make_it_longer(world: World) -> None:
+    # A paced budget for everybody: one request in three seconds.
+    shared = Budget("watch", [Limit(300, per="15min")])
+    app = await world.app(sync(reading(4), shared))
+    await app.supervisor().start()
+    alone = await finish_of(app, 40)
+    jobs = [await begin(app, 200, user) for user in ("bob", "eve")]
+    await app.jobs.pause(jobs[1].id)
+    await world.clock.sleep(60)
+
+    # One of them is paused, and takes nothing
+    together = await finish_of(app, 40)
+
+    assert together.likely - world.clock.now() > 1.6 * (alone.likely - START)
+    assert together.likely - world.clock.now() < 2.4 * (alone.likely - START)
+    ended = await end_of(world, app, await begin(app, 40))
+    assert together.earliest <= ended <= together.latest
+
+
+@with_world
+async def test_live_work_is_foreseen_by_its_rate(world: World) -> None:
+    # Requests that take half a minute, so that live work meanwhile takes its part.
+    busy = Budget("watch", [Limit(120, per="hour", reserve=10)], paced=False)
+    app = await world.app(sync(reading(2, 30), busy))
+    await app.supervisor().start()
+    await end_of(world, app, await begin(app, 20, "bob"))
+    await world.clock.sleep(3600)
+    asked_at, quiet = world.clock.now(), await finish_of(app, 60)
+    gate = app._runtime.gates.of(busy, Lane.HOT, "live")
+    for _ in range(20):
+        await world.clock.sleep(85)
+        async with gate.request():
+            pass
+
+    began, told = world.clock.now(), await finish_of(app, 60)
+
+    assert told.likely - began > 1.1 * (quiet.likely - asked_at)
+
+
+@with_world
+async def test_without_the_limiter_the_limits_alone_are_known(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a window of which a backfill has had all
-        spent = Budget("watch", [Limit(60, per="15min", reserve=30)], paced=False)
-        app = await world.app(sync(reading(1), spent, day_costs=[COSTS[0]]))
-        gate = app._runtime.gates.of(spent, Lane.HOT, "ada")
-        for _ in range(30):
-            async with gate.request():
-                pass
-        known = await finish_of(app, 10)
+    # Given a window of which a backfill has had all
+    spent = Budget("watch", [Limit(60, per="15min", reserve=30)], paced=False)
+    app = await world.app(sync(reading(1), spent, day_costs=[COSTS[0]]))
+    gate = app._runtime.gates.of(spent, Lane.HOT, "ada")
+    for _ in range(30):
+        async with gate.request():
+            pass
+    known = await finish_of(app, 10)
 
-        # When how it stands can no longer be asked
-        async def use(*_: object, **__: object) -> None:
-            return None
+    # When how it stands can no longer be asked
+    async def use(*_: object, **__: object) -> None:
+        return None
 
-        monkeypatch.setattr(app._runtime.gates, "use", use)
-        unknown = await finish_of(app, 10)
+    monkeypatch.setattr(app._runtime.gates, "use", use)
+    unknown = await finish_of(app, 10)
 
-        # Then the end of this window is not waited for first
-        assert known.earliest - START > timedelta(minutes=14)
-        assert unknown.earliest - START < timedelta(minutes=1)
-
-    in_world(tmp_path, main)
+    # Then the end of this window is not waited for first
+    assert known.earliest - START > timedelta(minutes=14)
+    assert unknown.earliest - START < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(
@@ -288,81 +269,75 @@ def test_without_the_limiter_the_limits_alone_are_known(
         (RateLimited(timedelta(minutes=5)), Reason.RATE_LIMITED, None),
     ],
 )
-def test_while_requests_fail_nobody_is_told_an_end(
-    tmp_path: Path, error: Exception, reason: Reason, told: str | None
+@with_world
+async def test_while_requests_fail_nobody_is_told_an_end(
+    world: World, error: Exception, reason: Reason, told: str | None
 ) -> None:
-    async def main(world: World) -> None:
-        errors = [error]
-        usual = reading(4)
+    errors = [error]
+    usual = reading(4)
 
-        async def read(ctx: Context) -> Chunk:
-            if ctx.chunks == 20 and errors:
-                raise errors.pop()
-            return await usual(ctx)
+    async def read(ctx: Context) -> Chunk:
+        if ctx.chunks == 20 and errors:
+            raise errors.pop()
+        return await usual(ctx)
 
-        app = await world.app(sync(read))
-        await app.supervisor().start()
-        job = await begin(app, 40)
-        while (await app.jobs.get(job.id)).reason is not reason:
+    app = await world.app(sync(read))
+    await app.supervisor().start()
+    job = await begin(app, 40)
+    while (await app.jobs.get(job.id)).reason is not reason:
+        await world.clock.sleep(1)
+
+    status = await app.jobs.status(job.id)
+    if told is None:
+        # It goes on at a known time.
+        assert status.finish is not None and status.wake_at is not None
+        assert status.finish.earliest > status.wake_at
+    else:
+        assert (status.finish, status.time_left) == (None, told)
+        # Until one succeeds
+        while (await app.jobs.get(job.id)).progress.done < 22:
             await world.clock.sleep(1)
-
-        status = await app.jobs.status(job.id)
-        if told is None:
-            # It goes on at a known time.
-            assert status.finish is not None and status.wake_at is not None
-            assert status.finish.earliest > status.wake_at
-        else:
-            assert (status.finish, status.time_left) == (None, told)
-            # Until one succeeds
-            while (await app.jobs.get(job.id)).progress.done < 22:
-                await world.clock.sleep(1)
-            assert (await app.jobs.status(job.id)).finish is not None
-
-    in_world(tmp_path, main)
+        assert (await app.jobs.status(job.id)).finish is not None
 
 
-def test_while_it_is_paused_nobody_is_told_an_end(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(sync(reading(4)))
-        await app.supervisor().start()
-        job = await begin(app, 40)
-        await world.clock.sleep(20)
-        await app.jobs.pause(job.id)
-        asked_for = await app.jobs.status(job.id)
-        assert asked_for.time_left == "No estimate: it will be paused."
-        await world.until(app, job.id, JobState.PAUSED)
+@with_world
+async def test_while_it_is_paused_nobody_is_told_an_end(world: World) -> None:
+    app = await world.app(sync(reading(4)))
+    await app.supervisor().start()
+    job = await begin(app, 40)
+    await world.clock.sleep(20)
+    await app.jobs.pause(job.id)
+    asked_for = await app.jobs.status(job.id)
+    assert asked_for.time_left == "No estimate: it will be paused."
+    await world.until(app, job.id, JobState.PAUSED)
 
-        paused = await app.jobs.status(job.id)
+    paused = await app.jobs.status(job.id)
 
-        assert (paused.finish, paused.time_left) == (None, "No estimate while it is paused.")
-        await world.clock.sleep(3600)
-        await app.jobs.resume(job.id)
-        await world.clock.sleep(10)
-        # The pause is not part of its pace
-        status = await app.jobs.status(job.id)
-        assert status.finish is not None
-        ended = await end_of(world, app, job)
-        assert status.finish.earliest <= ended <= status.finish.latest
-
-    in_world(tmp_path, main)
+    assert (paused.finish, paused.time_left) == (None, "No estimate while it is paused.")
+    await world.clock.sleep(3600)
+    await app.jobs.resume(job.id)
+    await world.clock.sleep(10)
+    # The pause is not part of its pace
+    status = await app.jobs.status(job.id)
+    assert status.finish is not None
+    ended = await end_of(world, app, job)
+    assert status.finish.earliest <= ended <= status.finish.latest
 
 
-def test_what_chunks_took_is_stored_with_the_job(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        slow = Budget("watch", [Limit(90, per="15min")])
-        app = await world.app(sync(reading(2, 1.0), slow))
-        await app.supervisor().start()
-        job = await world.until(app, (await begin(app, 10)).id)
+@with_world
+async def test_what_chunks_took_is_stored_with_the_job(world: World) -> None:
+    slow = Budget("watch", [Limit(90, per="15min")])
+    app = await world.app(sync(reading(2, 1.0), slow))
+    await app.supervisor().start()
+    job = await world.until(app, (await begin(app, 10)).id)
 
-        pace = job.summary.pace
+    pace = job.summary.pace
 
-        assert pace.chunks == pace.units == pytest.approx(10, rel=0.05)
-        assert pace.requests["watch"]["read"] / pace.units == pytest.approx(2, rel=0.01)
-        # A second for each request; the pause of ten seconds between two is not the provider's.
-        assert pace.work_s["watch"] / pace.units == pytest.approx(2, rel=0.01)
-        assert pace.seconds / pace.units == pytest.approx(19, rel=0.2)
-
-    in_world(tmp_path, main)
+    assert pace.chunks == pace.units == pytest.approx(10, rel=0.05)
+    assert pace.requests["watch"]["read"] / pace.units == pytest.approx(2, rel=0.01)
+    # A second for each request; the pause of ten seconds between two is not the provider's.
+    assert pace.work_s["watch"] / pace.units == pytest.approx(2, rel=0.01)
+    assert pace.seconds / pace.units == pytest.approx(19, rel=0.2)
 
 
 # ---- items -------------------------------------------------------------------------------------
@@ -405,36 +380,34 @@ def photo(ctx: Context, number: int) -> NewItem:
 
 @pytest.mark.parametrize("lane", Lane)
 @pytest.mark.parametrize("before", [0, 200])
-def test_the_end_of_a_job_over_items_is_told_by_its_own_rate(
-    tmp_path: Path, before: int, lane: Lane
+@with_world
+async def test_the_end_of_a_job_over_items_is_told_by_its_own_rate(
+    world: World, before: int, lane: Lane
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a user of whom some items are there already
-        items = before
-        app = await world.app(sync(lambda ctx: listing(items)(ctx), day_costs=()))
-        await app.supervisor().start()
+    # Given a user of whom some items are there already
+    items = before
+    app = await world.app(sync(lambda ctx: listing(items)(ctx), day_costs=()))
+    await app.supervisor().start()
 
-        async def submit() -> Job:
-            submitted = await app.jobs.submit(
-                "history", user_id="ada", connection_id="ada-1", lane=lane
-            )
-            return submitted.job
+    async def submit() -> Job:
+        submitted = await app.jobs.submit(
+            "history", user_id="ada", connection_id="ada-1", lane=lane
+        )
+        return submitted.job
 
-        if before:
-            await end_of(world, app, await submit())
-        items = before + 200
-        began = world.clock.now()
-        job = await submit()
-        while (await app.jobs.get(job.id)).progress.done < before + 100:
-            await world.clock.sleep(1)
+    if before:
+        await end_of(world, app, await submit())
+    items = before + 200
+    began = world.clock.now()
+    job = await submit()
+    while (await app.jobs.get(job.id)).progress.done < before + 100:
+        await world.clock.sleep(1)
 
-        status = await app.jobs.status(job.id)
+    status = await app.jobs.status(job.id)
 
-        # Then the half that is left takes as long as the first
-        ended = await end_of(world, app, job)
-        assert status.progress.total == before + 200
-        assert status.finish is not None
-        assert status.finish.earliest <= ended <= status.finish.latest
-        assert abs(status.finish.likely - ended) < 0.05 * (ended - began)
-
-    in_world(tmp_path, main)
+    # Then the half that is left takes as long as the first
+    ended = await end_of(world, app, job)
+    assert status.progress.total == before + 200
+    assert status.finish is not None
+    assert status.finish.earliest <= ended <= status.finish.latest
+    assert abs(status.finish.likely - ended) < 0.05 * (ended - began)

@@ -27,7 +27,15 @@ from headgate import (
     WriteResult,
 )
 from headgate.flow.receipts import CLAIMED_WAIT
-from tests.worlds import START, ScriptedSource, World, in_world, kinds, where_workers_die
+from tests.worlds import (
+    START,
+    ScriptedSource,
+    World,
+    in_world,
+    kinds,
+    with_dying_workers,
+    with_world,
+)
 
 DAY = date(2025, 12, 30)
 KEYS = ("a", "b")
@@ -110,75 +118,70 @@ def pages(desk: Desk) -> list[str]:
 
 @pytest.mark.parametrize("asks", [True, False], ids=["the source asks", "the engine finds out"])
 @pytest.mark.parametrize("first", ["live", "history"])
-def test_what_one_has_delivered_the_other_counts_and_leaves_alone(
-    tmp_path: Path, first: str, asks: bool
+@with_world
+async def test_what_one_has_delivered_the_other_counts_and_leaves_alone(
+    world: World, first: str, asks: bool
 ) -> None:
-    async def main(world: World) -> None:
-        desk = Desk(world)
-        desk.asks = asks
-        app = await desk.app()
-        await app.supervisor().start()
-        starts = {"live": start_live, "history": start_history}
-        second = "history" if first == "live" else "live"
+    desk = Desk(world)
+    desk.asks = asks
+    app = await desk.app()
+    await app.supervisor().start()
+    starts = {"live": start_live, "history": start_history}
+    second = "history" if first == "live" else "live"
 
-        one = await world.until(app, (await starts[first](app)).id)
-        other = await world.until(app, (await starts[second](app)).id)
+    one = await world.until(app, (await starts[first](app)).id)
+    other = await world.until(app, (await starts[second](app)).id)
 
-        # Then each record was sent once, by the first
-        assert desk.printer.printed == [(first, "a"), (first, "b")]
-        assert (one.summary.records, one.summary.delivered) == (2, 2)
-        assert (other.summary.records, other.summary.delivered) == (2, 0)
-        assert other.summary.delivered_before == 2
-        view = await app.jobs.view(other)
-        assert (view.counts.found, view.counts.imported) == (2, 0)
-        assert view.counts.delivered_before == 2
+    # Then each record was sent once, by the first
+    assert desk.printer.printed == [(first, "a"), (first, "b")]
+    assert (one.summary.records, one.summary.delivered) == (2, 2)
+    assert (other.summary.records, other.summary.delivered) == (2, 0)
+    assert other.summary.delivered_before == 2
+    view = await app.jobs.view(other)
+    assert (view.counts.found, view.counts.imported) == (2, 0)
+    assert view.counts.delivered_before == 2
 
-        # And the records are in one place, under either name
-        for name in ("history", "live"):
-            stored = await app.records.list(name, "ada")
-            assert [each.key for each in stored] == ["a", "b"]
-        [found] = await app.records.find(["live", "history"], ["ada"], ["a"])
-        assert found.sync == "history"
+    # And the records are in one place, under either name
+    for name in ("history", "live"):
+        stored = await app.records.list(name, "ada")
+        assert [each.key for each in stored] == ["a", "b"]
+    [found] = await app.records.find(["live", "history"], ["ada"], ["a"])
+    assert found.sync == "history"
 
-        # The day is covered with what it has, whoever delivered it
-        [row] = await app.records.coverage("history", "ada", start=DAY, end=DAY)
-        assert (row.status, row.records) == (DayStatus.HELD, 2)
-        assert await app.records.coverage("live", "ada", start=DAY, end=DAY) == []
-        assert await app.records.forget(["live"], "ada", ["a"]) == 1
-
-    in_world(tmp_path, main)
+    # The day is covered with what it has, whoever delivered it
+    [row] = await app.records.coverage("history", "ada", start=DAY, end=DAY)
+    assert (row.status, row.records) == (DayStatus.HELD, 2)
+    assert await app.records.coverage("live", "ada", start=DAY, end=DAY) == []
+    assert await app.records.forget(["live"], "ada", ["a"]) == 1
 
 
-def test_a_job_waits_for_another_that_is_sending_the_same_and_says_so(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a backfill that takes a minute to send its records
-        desk = Desk(world)
-        desk.printer.takes_s = 60.0
-        app = await desk.app()
-        await app.supervisor().start()
-        slow = await start_history(app)
-        await world.until(app, slow.id, JobState.RUNNING)
-        await world.clock.sleep(1)
+@with_world
+async def test_a_job_waits_for_another_that_is_sending_the_same_and_says_so(world: World) -> None:
+    # Given a backfill that takes a minute to send its records
+    desk = Desk(world)
+    desk.printer.takes_s = 60.0
+    app = await desk.app()
+    await app.supervisor().start()
+    slow = await start_history(app)
+    await world.until(app, slow.id, JobState.RUNNING)
+    await world.clock.sleep(1)
 
-        # When a live job finds the same, then it waits, and that counts as no attempt
-        live = await start_live(app)
-        await world.clock.sleep(2)
-        live = await app.jobs.get(live.id)
-        assert (live.state, live.reason) == (JobState.PENDING, Reason.RECORDS_CLAIMED)
-        assert (await app.jobs.view(live)).message == (
-            "Another import is sending some of the same records; "
-            "going on at 2026-01-01 00:00:16 UTC."
-        )
+    # When a live job finds the same, then it waits, and that counts as no attempt
+    live = await start_live(app)
+    await world.clock.sleep(2)
+    live = await app.jobs.get(live.id)
+    assert (live.state, live.reason) == (JobState.PENDING, Reason.RECORDS_CLAIMED)
+    assert (await app.jobs.view(live)).message == (
+        "Another import is sending some of the same records; going on at 2026-01-01 00:00:16 UTC."
+    )
 
-        # And when the other is done, it goes on and has nothing to send
-        live, slow = await world.until(app, live.id), await world.until(app, slow.id)
-        assert pages(desk) == ["a", "b"]
-        assert (live.state, live.summary.errors) == (JobState.SUCCESS, 0)
-        assert live.summary.delivered_before == 2
-        assert live.finished_at is not None and slow.finished_at is not None
-        assert live.finished_at - slow.finished_at <= CLAIMED_WAIT + timedelta(seconds=1)
-
-    in_world(tmp_path, main)
+    # And when the other is done, it goes on and has nothing to send
+    live, slow = await world.until(app, live.id), await world.until(app, slow.id)
+    assert pages(desk) == ["a", "b"]
+    assert (live.state, live.summary.errors) == (JobState.SUCCESS, 0)
+    assert live.summary.delivered_before == 2
+    assert live.finished_at is not None and slow.finished_at is not None
+    assert live.finished_at - slow.finished_at <= CLAIMED_WAIT + timedelta(seconds=1)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -205,165 +208,149 @@ def test_both_at_the_same_moment_send_each_record_once(tmp_path: Path, seed: int
 @pytest.mark.parametrize(
     "error", [Transient("jam"), RateLimited(timedelta(hours=1))], ids=["failed", "deferred"]
 )
-def test_a_job_that_fails_to_send_leaves_its_records_to_the_other(
-    tmp_path: Path, error: Exception
+@with_world
+async def test_a_job_that_fails_to_send_leaves_its_records_to_the_other(
+    world: World, error: Exception
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a backfill that failed to send, and tries again later
-        desk = Desk(world)
-        desk.printer.errors = [error]
-        app = await desk.app()
-        await app.supervisor().start()
-        slow = await start_history(app)
-        while desk.printer.errors:
-            await world.clock.sleep(0.05)
-        await world.until(app, slow.id, JobState.PENDING)
+    # Given a backfill that failed to send, and tries again later
+    desk = Desk(world)
+    desk.printer.errors = [error]
+    app = await desk.app()
+    await app.supervisor().start()
+    slow = await start_history(app)
+    while desk.printer.errors:
+        await world.clock.sleep(0.05)
+    await world.until(app, slow.id, JobState.PENDING)
 
-        # When a live job comes in between, then it sends them at once
-        live = await world.until(app, (await start_live(app)).id)
-        assert (live.summary.delivered, live.summary.deferrals) == (2, 0)
+    # When a live job comes in between, then it sends them at once
+    live = await world.until(app, (await start_live(app)).id)
+    assert (live.summary.delivered, live.summary.deferrals) == (2, 0)
 
-        # And the backfill has nothing left to send
-        slow = await world.until(app, slow.id)
-        assert (slow.state, slow.summary.delivered_before) == (JobState.SUCCESS, 2)
-        assert pages(desk) == ["a", "b"]
-
-    in_world(tmp_path, main)
+    # And the backfill has nothing left to send
+    slow = await world.until(app, slow.id)
+    assert (slow.state, slow.summary.delivered_before) == (JobState.SUCCESS, 2)
+    assert pages(desk) == ["a", "b"]
 
 
-def test_a_crashed_sender_keeps_its_records_until_it_is_rescued(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a process that dies with a batch on its way
-        desk = Desk(world)
-        desk.printer.takes_s = 5.0
-        first, second = await desk.app(), await desk.app()
-        slow = await start_history(first)
-        host = world.loop.host("first")
-        await host.spawn(first.supervisor().start())
-        await world.until(second, slow.id, JobState.RUNNING)
-        await world.clock.sleep(2)
-        host.crash()
+@with_dying_workers
+async def test_a_crashed_sender_keeps_its_records_until_it_is_rescued(world: World) -> None:
+    # Given a process that dies with a batch on its way
+    desk = Desk(world)
+    desk.printer.takes_s = 5.0
+    first, second = await desk.app(), await desk.app()
+    slow = await start_history(first)
+    host = world.loop.host("first")
+    await host.spawn(first.supervisor().start())
+    await world.until(second, slow.id, JobState.RUNNING)
+    await world.clock.sleep(2)
+    host.crash()
 
-        # When a live job finds the same records, then it waits until somebody has taken over
-        await second.supervisor().start()
-        live = await world.until(second, (await start_live(second)).id)
-        slow = await world.until(second, slow.id)
+    # When a live job finds the same records, then it waits until somebody has taken over
+    await second.supervisor().start()
+    live = await world.until(second, (await start_live(second)).id)
+    slow = await world.until(second, slow.id)
 
-        # Nobody knows what became of the batch, so it is sent again: once, by one of the two
-        assert pages(desk) == ["a", "b"]
-        assert slow.summary.crashes == 1
-        assert live.started_at is not None and live.finished_at is not None
-        assert live.finished_at >= START + timedelta(seconds=60)
-        assert live.summary.delivered + slow.summary.delivered == 2
-
-    where_workers_die(tmp_path, main)
+    # Nobody knows what became of the batch, so it is sent again: once, by one of the two
+    assert pages(desk) == ["a", "b"]
+    assert slow.summary.crashes == 1
+    assert live.started_at is not None and live.finished_at is not None
+    assert live.finished_at >= START + timedelta(seconds=60)
+    assert live.summary.delivered + slow.summary.delivered == 2
 
 
-def test_what_was_refused_is_told_to_the_source_and_may_be_sent_again(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        desk = Desk(world)
-        desk.printer.refuses = {"b"}
-        app = await desk.app()
-        await app.supervisor().start()
-        live = await world.until(app, (await start_live(app)).id)
-        assert (live.summary.delivered, live.summary.refused) == (1, 1)
+@with_world
+async def test_what_was_refused_is_told_to_the_source_and_may_be_sent_again(world: World) -> None:
+    desk = Desk(world)
+    desk.printer.refuses = {"b"}
+    app = await desk.app()
+    await app.supervisor().start()
+    live = await world.until(app, (await start_live(app)).id)
+    assert (live.summary.delivered, live.summary.refused) == (1, 1)
 
-        # When the reason is gone, then another job delivers it
-        desk.printer.refuses = set()
-        slow = await world.until(app, (await start_history(app)).id)
+    # When the reason is gone, then another job delivers it
+    desk.printer.refuses = set()
+    slow = await world.until(app, (await start_history(app)).id)
 
-        assert desk.receipts[-1] == {"a": ReceiptState.TAKEN, "b": ReceiptState.REFUSED}
-        assert (slow.summary.delivered, slow.summary.delivered_before) == (1, 1)
-        assert pages(desk) == ["a", "b"]
-
-    in_world(tmp_path, main)
+    assert desk.receipts[-1] == {"a": ReceiptState.TAKEN, "b": ReceiptState.REFUSED}
+    assert (slow.summary.delivered, slow.summary.delivered_before) == (1, 1)
+    assert pages(desk) == ["a", "b"]
 
 
-def test_a_day_of_which_everything_was_delivered_before_is_not_empty(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        desk = Desk(world)
-        app = await desk.app()
-        await app.supervisor().start()
-        await world.until(app, (await start_live(app)).id)
+@with_world
+async def test_a_day_of_which_everything_was_delivered_before_is_not_empty(world: World) -> None:
+    desk = Desk(world)
+    app = await desk.app()
+    await app.supervisor().start()
+    await world.until(app, (await start_live(app)).id)
 
-        slow = await world.until(app, (await start_history(app)).id)
+    slow = await world.until(app, (await start_history(app)).id)
 
-        assert (slow.summary.days_held, slow.summary.days_empty) == (1, 0)
-        [chunk] = [each for each in await app.jobs.events(slow.id) if each.kind == "succeeded"]
-        assert chunk.data["records"] == 2
-        # A second import of the day has nothing to do.
-        again = await world.until(app, (await start_history(app)).id)
-        assert again.progress.total == 0
-
-    in_world(tmp_path, main)
+    assert (slow.summary.days_held, slow.summary.days_empty) == (1, 0)
+    [chunk] = [each for each in await app.jobs.events(slow.id) if each.kind == "succeeded"]
+    assert chunk.data["records"] == 2
+    # A second import of the day has nothing to do.
+    again = await world.until(app, (await start_history(app)).id)
+    assert again.progress.total == 0
 
 
-def test_a_record_that_comes_twice_in_a_chunk_is_sent_once(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        desk = Desk(world)
-        desk.keys = ("a", "b", "a")
-        app = await desk.app()
-        await app.supervisor().start()
+@with_world
+async def test_a_record_that_comes_twice_in_a_chunk_is_sent_once(world: World) -> None:
+    desk = Desk(world)
+    desk.keys = ("a", "b", "a")
+    app = await desk.app()
+    await app.supervisor().start()
 
-        live = await world.until(app, (await start_live(app)).id)
+    live = await world.until(app, (await start_live(app)).id)
 
-        assert pages(desk) == ["a", "b"]
-        assert (live.summary.records, live.summary.delivered) == (2, 2)
-
-    in_world(tmp_path, main)
+    assert pages(desk) == ["a", "b"]
+    assert (live.summary.records, live.summary.delivered) == (2, 2)
 
 
-def test_without_delivers_once_nothing_is_remembered(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a destination that updates what it has: it must get a record again
-        desk = Desk(world, delivers_once=False)
-        app = await desk.app()
-        await app.supervisor().start()
+@with_world
+async def test_without_delivers_once_nothing_is_remembered(world: World) -> None:
+    # Given a destination that updates what it has: it must get a record again
+    desk = Desk(world, delivers_once=False)
+    app = await desk.app()
+    await app.supervisor().start()
 
-        await world.until(app, (await start_live(app)).id)
-        await world.until(app, (await start_live(app)).id)
+    await world.until(app, (await start_live(app)).id)
+    await world.until(app, (await start_live(app)).id)
 
-        assert pages(desk) == ["a", "a", "b", "b"]
-        assert desk.receipts == [{}, {}]
-
-    in_world(tmp_path, main)
+    assert pages(desk) == ["a", "a", "b", "b"]
+    assert desk.receipts == [{}, {}]
 
 
-def test_another_account_at_the_destination_gets_everything(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        desk = Desk(world)
-        app = await desk.app()
-        await app.supervisor().start()
-        await world.until(app, (await start_live(app)).id)
+@with_world
+async def test_another_account_at_the_destination_gets_everything(world: World) -> None:
+    desk = Desk(world)
+    app = await desk.app()
+    await app.supervisor().start()
+    await world.until(app, (await start_live(app)).id)
 
-        # When the live job of another connection finds records of the same keys
-        other = await app.jobs.submit("live", user_id="bob", connection_id="bob")
-        other_job = await world.until(app, other.job.id)
+    # When the live job of another connection finds records of the same keys
+    other = await app.jobs.submit("live", user_id="bob", connection_id="bob")
+    other_job = await world.until(app, other.job.id)
 
-        assert other_job.summary.delivered == 2
-        assert pages(desk) == ["a", "a", "b", "b"]
-
-    in_world(tmp_path, main)
+    assert other_job.summary.delivered == 2
+    assert pages(desk) == ["a", "a", "b", "b"]
 
 
-def test_waiting_for_another_job_never_opens_a_breaker(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a backfill that takes half an hour over its records
-        desk = Desk(world)
-        desk.printer.takes_s = 1800.0
-        app = await desk.app()
-        await app.supervisor().start()
-        await start_history(app)
-        await world.clock.sleep(1)
+@with_world
+async def test_waiting_for_another_job_never_opens_a_breaker(world: World) -> None:
+    # Given a backfill that takes half an hour over its records
+    desk = Desk(world)
+    desk.printer.takes_s = 1800.0
+    app = await desk.app()
+    await app.supervisor().start()
+    await start_history(app)
+    await world.clock.sleep(1)
 
-        live = await world.until(app, (await start_live(app)).id)
+    live = await world.until(app, (await start_live(app)).id)
 
-        assert live.state is JobState.SUCCESS
-        assert live.summary.deferrals >= 100
-        assert set(kinds(await app.jobs.events(live.id, limit=1000))) == {
-            "submitted",
-            "deferred",
-            "succeeded",
-        }
-
-    in_world(tmp_path, main)
+    assert live.state is JobState.SUCCESS
+    assert live.summary.deferrals >= 100
+    assert set(kinds(await app.jobs.events(live.id, limit=1000))) == {
+        "submitted",
+        "deferred",
+        "succeeded",
+    }

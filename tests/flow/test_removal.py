@@ -21,7 +21,7 @@ from tests import stores
 from tests.connecting import Site, submit
 from tests.flow.test_items import context
 from tests.unit.values import make_job
-from tests.worlds import World, where_workers_die
+from tests.worlds import World, as_test, where_workers_die
 
 COLLECTION = "strava.streams"
 
@@ -108,81 +108,78 @@ def in_place(folder: Path, main: Callable[[Place], Awaitable[None]]) -> None:
     where_workers_die(folder, opened)
 
 
-def test_items_and_documents_go_with_their_connection_and_nothing_else_does(
-    tmp_path: Path,
-) -> None:
-    async def main(place: Place) -> None:
-        # Given a connection with records, items and documents, and another with an item
-        app = place.app
-        await app.supervisor().start()
-        job = await submit(app, place.connection)
-        assert (await place.world.until(app, job.id)).state is JobState.SUCCESS
-        await place.items.register(place.found("a", "b"))
-        assert await place.fetch(fetched) == ["a", "b"]
-        await place.items.register(place.found("c", "d"))
-        await place.items.register(place.found("x", connection_id="conn_other"))
+with_place = as_test(in_place)
 
-        # When it is removed, by its owner alone
-        with pytest.raises(NotFound):
-            await app.connections.remove(place.connection.id, user_id="bob")
-        assert len(await place.left()) == 7
+
+@with_place
+async def test_items_and_documents_go_with_their_connection_and_nothing_else_does(
+    place: Place,
+) -> None:
+    # Given a connection with records, items and documents, and another with an item
+    app = place.app
+    await app.supervisor().start()
+    job = await submit(app, place.connection)
+    assert (await place.world.until(app, job.id)).state is JobState.SUCCESS
+    await place.items.register(place.found("a", "b"))
+    assert await place.fetch(fetched) == ["a", "b"]
+    await place.items.register(place.found("c", "d"))
+    await place.items.register(place.found("x", connection_id="conn_other"))
+
+    # When it is removed, by its owner alone
+    with pytest.raises(NotFound):
+        await app.connections.remove(place.connection.id, user_id="bob")
+    assert len(await place.left()) == 7
+    await place.remove()
+
+    # Then its items are gone with their documents, and its records are there
+    assert await place.left() == ["x"]
+    assert len(await app.records.list(job.sync, place.connection.id)) == 5
+    with pytest.raises(NotFound):
         await place.remove()
 
-        # Then its items are gone with their documents, and its records are there
-        assert await place.left() == ["x"]
-        assert len(await app.records.list(job.sync, place.connection.id)) == 5
-        with pytest.raises(NotFound):
-            await place.remove()
 
-    in_place(tmp_path, main)
+@with_place
+async def test_a_fetch_that_ends_later_brings_nothing_back(place: Place) -> None:
+    # Given a worker that is asking for the first of two items when the connection is removed
+    await place.items.register(place.found("a", "b"))
+    asked: list[str] = []
 
+    async def fetch(_: object, item: Item) -> Document:
+        asked.append(item.id)
+        await place.remove()
+        # It has found more, too.
+        work = JobItems(place.fetching, make_job(connection_id=place.connection.id))
+        assert (await work.register(place.found("a", "c"))).created == 0
+        return await fetched()
 
-def test_a_fetch_that_ends_later_brings_nothing_back(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given a worker that is asking for the first of two items when the connection is removed
-        await place.items.register(place.found("a", "b"))
-        asked: list[str] = []
+    assert await place.fetch(fetch) == []
 
-        async def fetch(_: object, item: Item) -> Document:
-            asked.append(item.id)
-            await place.remove()
-            # It has found more, too.
-            work = JobItems(place.fetching, make_job(connection_id=place.connection.id))
-            assert (await work.register(place.found("a", "c"))).created == 0
-            return await fetched()
-
-        assert await place.fetch(fetch) == []
-
-        # Then it asks for no other, and nothing is there
-        assert asked == ["a"]
-        assert await place.left() == []
-        assert len(place.fetching.claims) == 0
-
-    in_place(tmp_path, main)
+    # Then it asks for no other, and nothing is there
+    assert asked == ["a"]
+    assert await place.left() == []
+    assert len(place.fetching.claims) == 0
 
 
-def test_an_answer_that_was_lost_does_not_bring_an_item_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_place
+async def test_an_answer_that_was_lost_does_not_bring_an_item_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(place: Place) -> None:
-        # Given a store that settles, but cannot say so; and a connection that is removed meanwhile
-        await place.items.register(place.found("a"))
-        settle = place.items.settle
-        broken = [StoreUnavailable("the answer was lost")]
+    # Given a store that settles, but cannot say so; and a connection that is removed meanwhile
+    await place.items.register(place.found("a"))
+    settle = place.items.settle
+    broken = [StoreUnavailable("the answer was lost")]
 
-        async def settle_once(*wanted: Any) -> Any:
-            settled = await settle(*wanted)
-            if broken:
-                await place.remove()
-                raise broken.pop()
-            return settled
+    async def settle_once(*wanted: Any) -> Any:
+        settled = await settle(*wanted)
+        if broken:
+            await place.remove()
+            raise broken.pop()
+        return settled
 
-        monkeypatch.setattr(place.items, "settle", settle_once)
+    monkeypatch.setattr(place.items, "settle", settle_once)
 
-        assert await place.fetch(fetched) == []
-        assert await place.left() == []
-
-    in_place(tmp_path, main)
+    assert await place.fetch(fetched) == []
+    assert await place.left() == []
 
 
 def test_what_a_crash_left_is_swept_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,39 +231,35 @@ def test_a_removal_has_an_end_however_many_items_there_are(
     in_place(tmp_path, main)
 
 
-def test_what_came_in_at_the_very_moment_is_swept_up_every_hour(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given a worker that sweeps, and an item that another transaction brought in meanwhile
-        supervisor = place.app.supervisor()
-        await supervisor.start()
-        await place.world.clock.sleep(1)
-        await place.remove()
-        await place.app._database.write(
-            lambda tx: tx.execute(insert(items_table).values(asdict(place.row("late"))))
-        )
-        assert await place.left() == ["late"]
+@with_place
+async def test_what_came_in_at_the_very_moment_is_swept_up_every_hour(place: Place) -> None:
+    # Given a worker that sweeps, and an item that another transaction brought in meanwhile
+    supervisor = place.app.supervisor()
+    await supervisor.start()
+    await place.world.clock.sleep(1)
+    await place.remove()
+    await place.app._database.write(
+        lambda tx: tx.execute(insert(items_table).values(asdict(place.row("late"))))
+    )
+    assert await place.left() == ["late"]
 
-        # When an hour has passed
-        await place.world.clock.sleep(3600)
+    # When an hour has passed
+    await place.world.clock.sleep(3600)
 
-        # Then it is gone
-        assert await place.left() == []
-        await supervisor.stop()
-
-    in_place(tmp_path, main)
+    # Then it is gone
+    assert await place.left() == []
+    await supervisor.stop()
 
 
-def test_a_change_of_an_item_that_is_gone_is_lost(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.items.register(place.found("a"))
-        lease = timedelta(seconds=60)
-        [item] = await place.items.claim(
-            COLLECTION, place.connection.id, limit=1, lease=lease, worker="w"
-        )
-        await place.remove()
+@with_place
+async def test_a_change_of_an_item_that_is_gone_is_lost(place: Place) -> None:
+    await place.items.register(place.found("a"))
+    lease = timedelta(seconds=60)
+    [item] = await place.items.claim(
+        COLLECTION, place.connection.id, limit=1, lease=lease, worker="w"
+    )
+    await place.remove()
 
-        assert await place.items.settle(change.succeed(item), await fetched()) is None
-        assert await place.items.settle(change.release(item)) is None
-        assert await place.left() == []
-
-    in_place(tmp_path, main)
+    assert await place.items.settle(change.succeed(item), await fetched()) is None
+    assert await place.items.settle(change.release(item)) is None
+    assert await place.left() == []

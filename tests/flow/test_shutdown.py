@@ -1,14 +1,13 @@
 """Starting and stopping a worker: it is known at once, and nothing that it has begun is lost."""
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headgate import App, Chunk, Context, Job, JobState, Reason, Sync, WorkerSettings
 from headgate.base.errors import StoreUnavailable
-from tests.worlds import ScriptedSource, World, in_world, kinds
+from tests.worlds import ScriptedSource, World, kinds, with_world
 
 
 def pages(count: int, seconds: float) -> ScriptedSource:
@@ -29,159 +28,143 @@ async def started(world: World, source: ScriptedSource, *, grace_s: float) -> tu
     return app, await submit(app)
 
 
-def test_a_worker_is_known_as_soon_as_it_has_started(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app, job = await started(world, pages(5, seconds=10), grace_s=20)
-        assert "no worker that can do this" in (await app.jobs.status(job.id)).message
-        worker = app.supervisor()
+@with_world
+async def test_a_worker_is_known_as_soon_as_it_has_started(world: World) -> None:
+    app, job = await started(world, pages(5, seconds=10), grace_s=20)
+    assert "no worker that can do this" in (await app.jobs.status(job.id)).message
+    worker = app.supervisor()
 
-        await worker.start()
+    await worker.start()
 
-        assert [each.id for each in await app.workers()] == [app.name]
-        assert "no worker" not in (await app.jobs.status(job.id)).message
-        await worker.stop()
-        assert await app.workers() == []
-
-    in_world(tmp_path, main)
+    assert [each.id for each in await app.workers()] == [app.name]
+    assert "no worker" not in (await app.jobs.status(job.id)).message
+    await worker.stop()
+    assert await app.workers() == []
 
 
-def test_a_worker_starts_though_the_store_is_away_and_is_known_when_it_is_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_a_worker_starts_though_the_store_is_away_and_is_known_when_it_is_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        app, job = await started(world, pages(1, seconds=1), grace_s=20)
-        refresh, left = app._store.refresh_worker, [1]
+    app, job = await started(world, pages(1, seconds=1), grace_s=20)
+    refresh, left = app._store.refresh_worker, [1]
 
-        async def refreshed(*args: Any, **named: Any) -> None:
-            if left[0]:
-                left[0] -= 1
-                raise StoreUnavailable
-            await refresh(*args, **named)
+    async def refreshed(*args: Any, **named: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            raise StoreUnavailable
+        await refresh(*args, **named)
 
-        monkeypatch.setattr(app._store, "refresh_worker", refreshed)
-        worker = app.supervisor()
+    monkeypatch.setattr(app._store, "refresh_worker", refreshed)
+    worker = app.supervisor()
 
-        await worker.start()
+    await worker.start()
 
-        assert await app.workers() == []
-        await world.clock.sleep(1)
-        assert len(await app.workers()) == 1
-        assert (await world.until(app, job.id)).state is JobState.SUCCESS
-        await worker.stop()
-
-    in_world(tmp_path, main)
+    assert await app.workers() == []
+    await world.clock.sleep(1)
+    assert len(await app.workers()) == 1
+    assert (await world.until(app, job.id)).state is JobState.SUCCESS
+    await worker.stop()
 
 
-def test_a_chunk_that_ends_within_the_grace_period_is_finished(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        source = pages(5, seconds=10)
-        app, job = await started(world, source, grace_s=20)
-        worker = app.supervisor()
-        await worker.start()
-        await world.clock.sleep(3)
+@with_world
+async def test_a_chunk_that_ends_within_the_grace_period_is_finished(world: World) -> None:
+    source = pages(5, seconds=10)
+    app, job = await started(world, source, grace_s=20)
+    worker = app.supervisor()
+    await worker.start()
+    await world.clock.sleep(3)
 
-        # When it is told to stop in the middle of the first page
-        await worker.stop()
+    # When it is told to stop in the middle of the first page
+    await worker.stop()
 
-        # Then that page is committed, the next is not begun, and the job waits for anybody
-        assert world.clock.monotonic() < 11
-        job = await app.jobs.get(job.id)
-        assert (job.state, job.steps) == (JobState.PENDING, 1)
-        assert len(source.calls) == 1
-        assert job.summary.crashes == 0
+    # Then that page is committed, the next is not begun, and the job waits for anybody
+    assert world.clock.monotonic() < 11
+    job = await app.jobs.get(job.id)
+    assert (job.state, job.steps) == (JobState.PENDING, 1)
+    assert len(source.calls) == 1
+    assert job.summary.crashes == 0
 
-        # And another worker takes it at once
-        await app.supervisor().start()
-        assert (await world.until(app, job.id)).state is JobState.SUCCESS
-
-    in_world(tmp_path, main)
+    # And another worker takes it at once
+    await app.supervisor().start()
+    assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
 
 @pytest.mark.fault(36)
-def test_a_chunk_that_takes_longer_is_handed_back_untouched(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app, job = await started(world, pages(2, seconds=100), grace_s=20)
-        worker = app.supervisor()
-        await worker.start()
-        await world.clock.sleep(3)
-        await worker.stop()
-        assert 23 <= world.clock.monotonic() < 24
-        job = await app.jobs.get(job.id)
-        assert (job.state, job.reason) == (JobState.PENDING, Reason.RELEASED)
-        assert (job.steps, job.attempts, job.crashes, job.summary.errors) == (0, 0, 0, 0)
-        assert job.token == 2
-        assert kinds(await app.jobs.events(job.id)) == ["submitted", "released"]
-
-    in_world(tmp_path, main)
+@with_world
+async def test_a_chunk_that_takes_longer_is_handed_back_untouched(world: World) -> None:
+    app, job = await started(world, pages(2, seconds=100), grace_s=20)
+    worker = app.supervisor()
+    await worker.start()
+    await world.clock.sleep(3)
+    await worker.stop()
+    assert 23 <= world.clock.monotonic() < 24
+    job = await app.jobs.get(job.id)
+    assert (job.state, job.reason) == (JobState.PENDING, Reason.RELEASED)
+    assert (job.steps, job.attempts, job.crashes, job.summary.errors) == (0, 0, 0, 0)
+    assert job.token == 2
+    assert kinds(await app.jobs.events(job.id)) == ["submitted", "released"]
 
 
-def test_a_second_request_hands_back_at_once(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app, job = await started(world, pages(2, seconds=100), grace_s=20)
-        worker = app.supervisor()
-        running = asyncio.create_task(worker.run_until_stopped())
-        await world.clock.sleep(3)
-        worker.request_stop()
-        await world.clock.sleep(2)
-        assert not running.done()
-        worker.request_stop()
-        await running
-        assert world.clock.monotonic() < 6
-        assert (await app.jobs.get(job.id)).reason is Reason.RELEASED
-
-    in_world(tmp_path, main)
+@with_world
+async def test_a_second_request_hands_back_at_once(world: World) -> None:
+    app, job = await started(world, pages(2, seconds=100), grace_s=20)
+    worker = app.supervisor()
+    running = asyncio.create_task(worker.run_until_stopped())
+    await world.clock.sleep(3)
+    worker.request_stop()
+    await world.clock.sleep(2)
+    assert not running.done()
+    worker.request_stop()
+    await running
+    assert world.clock.monotonic() < 6
+    assert (await app.jobs.get(job.id)).reason is Reason.RELEASED
 
 
-def test_a_source_that_does_not_let_go_is_left_to_its_lease(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def stubborn(ctx: Context) -> Chunk:
-            try:
-                await ctx.clock.sleep(50)
-            except asyncio.CancelledError:
-                await ctx.clock.sleep(500)
-            return Chunk()
+@with_world
+async def test_a_source_that_does_not_let_go_is_left_to_its_lease(world: World) -> None:
+    async def stubborn(ctx: Context) -> Chunk:
+        try:
+            await ctx.clock.sleep(50)
+        except asyncio.CancelledError:
+            await ctx.clock.sleep(500)
+        return Chunk()
 
-        source = ScriptedSource(stubborn)
-        app, job = await started(world, source, grace_s=1)
-        worker = app.supervisor()
-        await worker.start()
-        await world.clock.sleep(1)
-        await worker.stop()
-        assert world.clock.monotonic() < 8
-        assert (await app.jobs.get(job.id)).state is JobState.RUNNING
+    source = ScriptedSource(stubborn)
+    app, job = await started(world, source, grace_s=1)
+    worker = app.supervisor()
+    await worker.start()
+    await world.clock.sleep(1)
+    await worker.stop()
+    assert world.clock.monotonic() < 8
+    assert (await app.jobs.get(job.id)).state is JobState.RUNNING
 
-        # Then another process rescues it
-        other = await world.app(Sync(name="pages", source=pages(1, 0)))
-        await other.supervisor().start()
-        job = await world.until(other, job.id)
-        assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
-        await world.clock.sleep(1000)
-
-    in_world(tmp_path, main)
+    # Then another process rescues it
+    other = await world.app(Sync(name="pages", source=pages(1, 0)))
+    await other.supervisor().start()
+    job = await world.until(other, job.id)
+    assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
+    await world.clock.sleep(1000)
 
 
-def test_stopping_twice_or_before_starting_is_fine(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app()
-        worker = app.supervisor()
-        await worker.stop()
-        await worker.stop()
-        worker = app.supervisor()
-        await worker.start()
-        await worker.stop()
-        await worker.stop()
-
-    in_world(tmp_path, main)
+@with_world
+async def test_stopping_twice_or_before_starting_is_fine(world: World) -> None:
+    app = await world.app()
+    worker = app.supervisor()
+    await worker.stop()
+    await worker.stop()
+    worker = app.supervisor()
+    await worker.start()
+    await worker.stop()
+    await worker.stop()
 
 
-def test_a_worker_that_never_began_is_stopped_without_a_word(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app()
-        supervisor = app.supervisor()
-        # What is not open cannot be written to.
-        await app._database.close()
+@with_world
+async def test_a_worker_that_never_began_is_stopped_without_a_word(world: World) -> None:
+    app = await world.app()
+    supervisor = app.supervisor()
+    # What is not open cannot be written to.
+    await app._database.close()
 
-        await supervisor.stop()
-        await supervisor.stop()
-
-    in_world(tmp_path, main)
+    await supervisor.stop()
+    await supervisor.stop()

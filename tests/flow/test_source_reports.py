@@ -1,7 +1,5 @@
 """What a source tells of its own, with its chunk; and what it is told of what is stored."""
 
-from pathlib import Path
-
 import pytest
 
 from headgate import (
@@ -21,7 +19,7 @@ from headgate import (
 from headgate.base.failure import read_failure
 from headgate.model.change import JobChange
 from headgate.ports.store import ChunkWork
-from tests.worlds import ScriptedSource, World, in_world, kinds, where_workers_die
+from tests.worlds import ScriptedSource, World, kinds, with_dying_workers, with_world
 
 
 async def submit(app: App, sync: str = "notes") -> Job:
@@ -29,76 +27,72 @@ async def submit(app: App, sync: str = "notes") -> Job:
     return submitted.job
 
 
-def test_a_source_s_events_are_part_of_the_job_s_story(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a source that tells of each page, and at the end of the whole
-        async def read(ctx: Context) -> Chunk:
-            page = ChunkEvent("page_read", {"page": ctx.chunks})
-            if ctx.chunks < 2:
-                return Chunk(events=[page], cursor=ctx.chunks + 1)
-            return Chunk(events=[page, ChunkEvent("batch_complete", {"pages": 3})])
+@with_world
+async def test_a_source_s_events_are_part_of_the_job_s_story(world: World) -> None:
+    # Given a source that tells of each page, and at the end of the whole
+    async def read(ctx: Context) -> Chunk:
+        page = ChunkEvent("page_read", {"page": ctx.chunks})
+        if ctx.chunks < 2:
+            return Chunk(events=[page], cursor=ctx.chunks + 1)
+        return Chunk(events=[page, ChunkEvent("batch_complete", {"pages": 3})])
 
-        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
-        job = await submit(app)
+    app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+    job = await submit(app)
 
-        # When it has run
-        await app.supervisor().start()
-        await world.until(app, job.id)
+    # When it has run
+    await app.supervisor().start()
+    await world.until(app, job.id)
 
-        # Then the story tells both sides, in order
-        story = await app.jobs.events(job.id)
-        assert kinds(story) == [
-            "submitted",
-            *("page_read", "chunk"),
-            *("page_read", "chunk"),
-            *("page_read", "batch_complete", "succeeded"),
-        ]
-        assert [event.data for event in story if event.kind == "page_read"] == [
-            {"page": 0},
-            {"page": 1},
-            {"page": 2},
-        ]
-        # And how far it is can be asked without them
-        far = (await app.jobs.last_events([job.id, "unknown"]))[job.id]
-        assert (far.id, far.state) == (story[-1].id, JobState.SUCCESS)
-
-    in_world(tmp_path, main)
+    # Then the story tells both sides, in order
+    story = await app.jobs.events(job.id)
+    assert kinds(story) == [
+        "submitted",
+        *("page_read", "chunk"),
+        *("page_read", "chunk"),
+        *("page_read", "batch_complete", "succeeded"),
+    ]
+    assert [event.data for event in story if event.kind == "page_read"] == [
+        {"page": 0},
+        {"page": 1},
+        {"page": 2},
+    ]
+    # And how far it is can be asked without them
+    far = (await app.jobs.last_events([job.id, "unknown"]))[job.id]
+    assert (far.id, far.state) == (story[-1].id, JobState.SUCCESS)
 
 
-def test_a_wrong_event_fails_the_chunk_and_nothing_of_it_is_kept(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a source that first tells of something under a name of the engine's
-        async def read(ctx: Context) -> Chunk:
-            kind = "succeeded" if len(source.calls) == 1 else "notes_read"
-            return Chunk(
-                records=[Record("a", {"read": len(source.calls)})],
-                events=[ChunkEvent("page_read"), ChunkEvent(kind)],
-            )
-
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="notes", source=source))
-        job = await submit(app)
-        await app.supervisor().start()
-
-        # When the chunk was refused, then it counts as failed, and leaves nothing behind
-        job = await world.until(app, job.id, JobState.PENDING)
-        while job.attempts == 0:
-            await world.clock.sleep(0.1)
-            job = await app.jobs.get(job.id)
-        assert read_failure(job.error or "").message == (
-            "events[1].kind: 'succeeded' is the engine's own; "
-            "choose another name, such as source_succeeded"
+@with_world
+async def test_a_wrong_event_fails_the_chunk_and_nothing_of_it_is_kept(world: World) -> None:
+    # Given a source that first tells of something under a name of the engine's
+    async def read(ctx: Context) -> Chunk:
+        kind = "succeeded" if len(source.calls) == 1 else "notes_read"
+        return Chunk(
+            records=[Record("a", {"read": len(source.calls)})],
+            events=[ChunkEvent("page_read"), ChunkEvent(kind)],
         )
-        assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry"]
-        assert await app.records.list("notes", "ada-1") == []
 
-        # And once the source is right, the job goes on
-        await world.until(app, job.id)
-        assert await app.records.list("notes", "ada-1") == [Record("a", {"read": 2})]
-        story = kinds(await app.jobs.events(job.id))
-        assert story == ["submitted", "retry", "page_read", "notes_read", "succeeded"]
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="notes", source=source))
+    job = await submit(app)
+    await app.supervisor().start()
 
-    in_world(tmp_path, main)
+    # When the chunk was refused, then it counts as failed, and leaves nothing behind
+    job = await world.until(app, job.id, JobState.PENDING)
+    while job.attempts == 0:
+        await world.clock.sleep(0.1)
+        job = await app.jobs.get(job.id)
+    assert read_failure(job.error or "").message == (
+        "events[1].kind: 'succeeded' is the engine's own; "
+        "choose another name, such as source_succeeded"
+    )
+    assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry"]
+    assert await app.records.list("notes", "ada-1") == []
+
+    # And once the source is right, the job goes on
+    await world.until(app, job.id)
+    assert await app.records.list("notes", "ada-1") == [Record("a", {"read": 2})]
+    story = kinds(await app.jobs.events(job.id))
+    assert story == ["submitted", "retry", "page_read", "notes_read", "succeeded"]
 
 
 async def three_pages(ctx: Context) -> Chunk:
@@ -124,177 +118,163 @@ async def counted_once(app: App, job: Job) -> None:
     assert told == [{"page": 0}, {"page": 1}, {"page": 2}]
 
 
-def test_what_a_source_counts_adds_up_over_the_job_s_life(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
-        job = await submit(app)
-        await app.supervisor().start()
+@with_world
+async def test_what_a_source_counts_adds_up_over_the_job_s_life(world: World) -> None:
+    app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
+    job = await submit(app)
+    await app.supervisor().start()
 
-        await counted_once(app, await world.until(app, job.id))
-
-    in_world(tmp_path, main)
+    await counted_once(app, await world.until(app, job.id))
 
 
-def test_a_page_that_is_read_again_after_a_crash_counts_once(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that dies in the middle of the second page
-        sync = Sync(name="notes", source=ScriptedSource(three_pages))
-        first, second = await world.app(sync), await world.app(sync)
-        job = await submit(first)
-        host = world.loop.host("first")
-        await host.spawn(first.supervisor().start())
-        await world.clock.sleep(15)
-        host.crash()
+@with_dying_workers
+async def test_a_page_that_is_read_again_after_a_crash_counts_once(world: World) -> None:
+    # Given a worker that dies in the middle of the second page
+    sync = Sync(name="notes", source=ScriptedSource(three_pages))
+    first, second = await world.app(sync), await world.app(sync)
+    job = await submit(first)
+    host = world.loop.host("first")
+    await host.spawn(first.supervisor().start())
+    await world.clock.sleep(15)
+    host.crash()
 
-        # When another goes on
-        await second.supervisor().start()
-        job = await world.until(second, job.id)
+    # When another goes on
+    await second.supervisor().start()
+    job = await world.until(second, job.id)
 
-        # Then the page counts once
-        assert job.summary.crashes == 1
-        await counted_once(second, job)
-
-    where_workers_die(tmp_path, main)
+    # Then the page counts once
+    assert job.summary.crashes == 1
+    await counted_once(second, job)
 
 
-def test_a_page_that_failed_on_its_way_counts_once(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a destination that fails on every other batch
-        class Flaky:
-            name = "flaky"
-            calls = 0
+@with_world
+async def test_a_page_that_failed_on_its_way_counts_once(world: World) -> None:
+    # Given a destination that fails on every other batch
+    class Flaky:
+        name = "flaky"
+        calls = 0
 
-            async def write(self, batch: object) -> None:
-                self.calls += 1
-                if self.calls % 2:
-                    raise Transient("not now")
+        async def write(self, batch: object) -> None:
+            self.calls += 1
+            if self.calls % 2:
+                raise Transient("not now")
 
-        async def read(ctx: Context) -> Chunk:
-            page = await three_pages(ctx)
-            return Chunk(
-                records=[Record("a", {})],
-                events=page.events,
-                counts=page.counts,
-                cursor=page.cursor,
-            )
+    async def read(ctx: Context) -> Chunk:
+        page = await three_pages(ctx)
+        return Chunk(
+            records=[Record("a", {})],
+            events=page.events,
+            counts=page.counts,
+            cursor=page.cursor,
+        )
 
-        sync = Sync(name="notes", source=ScriptedSource(read), destination=Flaky())
-        app = await world.app(sync)
-        job = await submit(app)
-        await app.supervisor().start()
+    sync = Sync(name="notes", source=ScriptedSource(read), destination=Flaky())
+    app = await world.app(sync)
+    job = await submit(app)
+    await app.supervisor().start()
 
-        # Then each page counts once, though each was read twice
-        job = await world.until(app, job.id)
-        assert job.summary.errors == 3
-        await counted_once(app, job)
-
-    in_world(tmp_path, main)
+    # Then each page counts once, though each was read twice
+    job = await world.until(app, job.id)
+    assert job.summary.errors == 3
+    await counted_once(app, job)
 
 
 @pytest.mark.fault(6)
-def test_a_page_whose_commit_lost_its_answer_counts_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_a_page_whose_commit_lost_its_answer_counts_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a store that does the first try of every write, and loses the answer
-        app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
-        real, tried = app._store.settle, set[str]()
+    # Given a store that does the first try of every write, and loses the answer
+    app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
+    real, tried = app._store.settle, set[str]()
 
-        async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
-            after = await real(change, work)
-            if change.before.chunk_key not in tried:
-                tried.add(change.before.chunk_key)
-                raise StoreUnavailable
-            return after
+    async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
+        after = await real(change, work)
+        if change.before.chunk_key not in tried:
+            tried.add(change.before.chunk_key)
+            raise StoreUnavailable
+        return after
 
-        monkeypatch.setattr(app._store, "settle", settle)
-        job = await submit(app)
-        await app.supervisor().start()
+    monkeypatch.setattr(app._store, "settle", settle)
+    job = await submit(app)
+    await app.supervisor().start()
 
-        # Then each page counts once
-        await counted_once(app, await world.until(app, job.id))
-        assert len(tried) == 3
-
-    in_world(tmp_path, main)
+    # Then each page counts once
+    await counted_once(app, await world.until(app, job.id))
+    assert len(tried) == 3
 
 
-def test_a_wrong_count_fails_the_chunk_and_counts_nothing(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            wrong = -1 if len(source.calls) == 1 else 1
-            return Chunk(counts={"seen": 5, "skipped": wrong})
+@with_world
+async def test_a_wrong_count_fails_the_chunk_and_counts_nothing(world: World) -> None:
+    async def read(ctx: Context) -> Chunk:
+        wrong = -1 if len(source.calls) == 1 else 1
+        return Chunk(counts={"seen": 5, "skipped": wrong})
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="notes", source=source))
-        job = await submit(app)
-        await app.supervisor().start()
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="notes", source=source))
+    job = await submit(app)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        assert (job.summary.errors, job.summary.counts) == (1, {"seen": 5, "skipped": 1})
-        [_, retry, _] = await app.jobs.events(job.id)
-        assert read_failure(str(retry.data["error"])).message == (
-            "counts.skipped: write an int from 0 to 1,000,000,000, not -1"
+    assert (job.summary.errors, job.summary.counts) == (1, {"seen": 5, "skipped": 1})
+    [_, retry, _] = await app.jobs.events(job.id)
+    assert read_failure(str(retry.data["error"])).message == (
+        "counts.skipped: write an int from 0 to 1,000,000,000, not -1"
+    )
+
+
+@with_world
+async def test_a_source_can_tell_what_has_changed_before_it_gives_it(world: World) -> None:
+    # Given a source that gives only what is new or has changed, and counts the rest
+    async def read(ctx: Context) -> Chunk:
+        stored = await ctx.stored_hashes([note.key for note in notes])
+        changed = [note for note in notes if stored.get(note.key) != content_hash(note.data)]
+        return Chunk(records=changed, counts={"unchanged": len(notes) - len(changed)})
+
+    notes = [Record(str(number), {"text": f"note {number}"}) for number in range(10_000)]
+    app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+    await app.supervisor().start()
+    first = await world.until(app, (await submit(app)).id)
+    assert (first.summary.inserted, first.summary.counts) == (10_000, {"unchanged": 0})
+
+    # When one note has changed and another has come
+    notes[7] = Record("7", {"text": "another text"})
+    notes.append(Record("new", {"text": "a new note"}))
+    second = await world.until(app, (await submit(app)).id)
+
+    # Then only these two were given
+    assert (second.summary.records, second.summary.counts) == (2, {"unchanged": 9_999})
+    assert (second.summary.updated, second.summary.inserted) == (1, 1)
+
+
+@with_world
+async def test_a_source_deletes_what_is_gone_with_the_chunk_that_tells_it(world: World) -> None:
+    # Given a source that compares what there is with what is stored of it
+    async def read(ctx: Context) -> Chunk:
+        stored = await ctx.stored_records(["a", "b", "c", "never"])
+        seen.append(stored)
+        gone = [key for key in stored if key not in notes]
+        return Chunk(
+            records=[Record(key, {"text": text}) for key, text in notes.items()],
+            # One that the same chunk stores stays.
+            removed=[*gone, *notes],
         )
 
-    in_world(tmp_path, main)
+    seen: list[dict[str, JsonObject]] = []
+    notes = {"a": "one", "b": "two"}
+    app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+    await app.supervisor().start()
+    await world.until(app, (await submit(app)).id)
 
+    # When a note is gone and another has come
+    notes.clear()
+    notes.update({"b": "two", "c": "three"})
+    await world.until(app, (await submit(app)).id)
 
-def test_a_source_can_tell_what_has_changed_before_it_gives_it(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a source that gives only what is new or has changed, and counts the rest
-        async def read(ctx: Context) -> Chunk:
-            stored = await ctx.stored_hashes([note.key for note in notes])
-            changed = [note for note in notes if stored.get(note.key) != content_hash(note.data)]
-            return Chunk(records=changed, counts={"unchanged": len(notes) - len(changed)})
-
-        notes = [Record(str(number), {"text": f"note {number}"}) for number in range(10_000)]
-        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
-        await app.supervisor().start()
-        first = await world.until(app, (await submit(app)).id)
-        assert (first.summary.inserted, first.summary.counts) == (10_000, {"unchanged": 0})
-
-        # When one note has changed and another has come
-        notes[7] = Record("7", {"text": "another text"})
-        notes.append(Record("new", {"text": "a new note"}))
-        second = await world.until(app, (await submit(app)).id)
-
-        # Then only these two were given
-        assert (second.summary.records, second.summary.counts) == (2, {"unchanged": 9_999})
-        assert (second.summary.updated, second.summary.inserted) == (1, 1)
-
-    in_world(tmp_path, main)
-
-
-def test_a_source_deletes_what_is_gone_with_the_chunk_that_tells_it(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a source that compares what there is with what is stored of it
-        async def read(ctx: Context) -> Chunk:
-            stored = await ctx.stored_records(["a", "b", "c", "never"])
-            seen.append(stored)
-            gone = [key for key in stored if key not in notes]
-            return Chunk(
-                records=[Record(key, {"text": text}) for key, text in notes.items()],
-                # One that the same chunk stores stays.
-                removed=[*gone, *notes],
-            )
-
-        seen: list[dict[str, JsonObject]] = []
-        notes = {"a": "one", "b": "two"}
-        app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
-        await app.supervisor().start()
-        await world.until(app, (await submit(app)).id)
-
-        # When a note is gone and another has come
-        notes.clear()
-        notes.update({"b": "two", "c": "three"})
-        await world.until(app, (await submit(app)).id)
-
-        # Then the source was told what was stored, and the one that is gone is deleted
-        assert seen == [{}, {"a": {"text": "one"}, "b": {"text": "two"}}]
-        assert await app.records.list("notes", "ada-1") == [
-            Record("b", {"text": "two"}),
-            Record("c", {"text": "three"}),
-        ]
-
-    in_world(tmp_path, main)
+    # Then the source was told what was stored, and the one that is gone is deleted
+    assert seen == [{}, {"a": {"text": "one"}, "b": {"text": "two"}}]
+    assert await app.records.list("notes", "ada-1") == [
+        Record("b", {"text": "two"}),
+        Record("c", {"text": "three"}),
+    ]

@@ -4,7 +4,6 @@ The same on a real full disk, and with other faults below SQLite, is in `tests/f
 """
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from headgate.flow.claims import ActiveClaims
 from headgate.flow.recover import leased_work
 from headgate.store.sql.database import FAULT_S
 from headgate.store.sql.store import SqlStore
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import ScriptedSource, World, with_world
 
 LARGE = {"text": "x" * 2_000_000}
 
@@ -29,58 +28,54 @@ async def read_much(ctx: Context) -> Chunk:
     return Chunk(records=[Record("a", LARGE)])
 
 
-def test_a_chunk_that_does_not_fit_waits_without_a_count_until_it_does(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a file that can take small writes, but not the chunk
-        source = ScriptedSource(read_much)
-        app = await world.app(Sync(name="pages", source=source))
-        await limit_pages(app, 50)
-        job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
-        await app.supervisor().start()
+@with_world
+async def test_a_chunk_that_does_not_fit_waits_without_a_count_until_it_does(world: World) -> None:
+    # Given a file that can take small writes, but not the chunk
+    source = ScriptedSource(read_much)
+    app = await world.app(Sync(name="pages", source=source))
+    await limit_pages(app, 50)
+    job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    await app.supervisor().start()
 
-        # Then it waits for hours, ever longer, and says why
-        await world.clock.sleep(4 * 3600)
-        job = await world.until(app, job.id, JobState.PENDING)
-        assert job.reason is Reason.DISK_FULL
-        assert (job.attempts, job.crashes, job.pauses, job.summary.errors) == (0, 0, 0, 0)
-        assert len(source.calls) < 4 * 3600 / 110
-        message = (await app.jobs.view(job)).message
-        assert message.startswith("Our disk is full, so nothing can be stored; trying again at ")
-        with pytest.raises(DiskFull):
-            await app.ping()
-
-        # When there is room, it ends by itself, and soon all is well
-        await limit_pages(app, 100_000)
-        job = await world.until(app, job.id, limit_s=300)
-        assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 0)
-        await world.clock.sleep(FAULT_S)
+    # Then it waits for hours, ever longer, and says why
+    await world.clock.sleep(4 * 3600)
+    job = await world.until(app, job.id, JobState.PENDING)
+    assert job.reason is Reason.DISK_FULL
+    assert (job.attempts, job.crashes, job.pauses, job.summary.errors) == (0, 0, 0, 0)
+    assert len(source.calls) < 4 * 3600 / 110
+    message = (await app.jobs.view(job)).message
+    assert message.startswith("Our disk is full, so nothing can be stored; trying again at ")
+    with pytest.raises(DiskFull):
         await app.ping()
 
-    in_world(tmp_path, main)
+    # When there is room, it ends by itself, and soon all is well
+    await limit_pages(app, 100_000)
+    job = await world.until(app, job.id, limit_s=300)
+    assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 0)
+    await world.clock.sleep(FAULT_S)
+    await app.ping()
 
 
-def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a claim that could not be extended, because nothing could be written
-        app = await world.app(Sync(name="pages", source=ScriptedSource(read_much)))
-        job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
-        rt = app._runtime
-        await rt.store.claim(job.lane, worker="lost", limit=1, lease=timedelta(seconds=60))
-        await world.clock.sleep(61)
-        assert isinstance(rt.store, SqlStore)
-        rt.store.database.note_fault(DiskFull("no space is left"))
+@with_world
+async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(world: World) -> None:
+    # Given a claim that could not be extended, because nothing could be written
+    app = await world.app(Sync(name="pages", source=ScriptedSource(read_much)))
+    job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    rt = app._runtime
+    await rt.store.claim(job.lane, worker="lost", limit=1, lease=timedelta(seconds=60))
+    await world.clock.sleep(61)
+    assert isinstance(rt.store, SqlStore)
+    rt.store.database.note_fault(DiskFull("no space is left"))
 
-        # Then people are told of the disk, and the sweeper counts nothing
-        view = await app.jobs.view(await app.jobs.get(job.id))
-        assert view.message == (
-            "The disk of the database is full. It goes on once that is repaired. "
-            "What was imported so far is safe, and we have been notified."
-        )
-        assert view.operator is not None
-        assert view.operator.waits_for == "DiskFull: no space is left"
-        for work in leased_work(rt, ActiveClaims(rt.store, world.clock)):
-            await work.sweep()
-        job = await app.jobs.get(job.id)
-        assert (job.reason, job.crashes, job.summary.crashes) == (Reason.RESCUED, 0, 0)
-
-    in_world(tmp_path, main)
+    # Then people are told of the disk, and the sweeper counts nothing
+    view = await app.jobs.view(await app.jobs.get(job.id))
+    assert view.message == (
+        "The disk of the database is full. It goes on once that is repaired. "
+        "What was imported so far is safe, and we have been notified."
+    )
+    assert view.operator is not None
+    assert view.operator.waits_for == "DiskFull: no space is left"
+    for work in leased_work(rt, ActiveClaims(rt.store, world.clock)):
+        await work.sweep()
+    job = await app.jobs.get(job.id)
+    assert (job.reason, job.crashes, job.summary.crashes) == (Reason.RESCUED, 0, 0)

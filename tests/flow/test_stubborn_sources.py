@@ -3,7 +3,6 @@
 import asyncio
 from contextlib import suppress
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ from headgate import (
     Sync,
 )
 from headgate.flow.settle import SETTLE_RESTS_S
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import ScriptedSource, World, with_world
 
 DAY = date(2025, 12, 24)
 
@@ -51,85 +50,79 @@ async def swallow_once(ctx: Context) -> None:
     await ctx.clock.sleep(3600)
 
 
-def test_a_source_that_swallows_its_cancellation_loses_its_job(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a source that goes on for an hour after its time is over, and then brings a record
-        async def read(ctx: Context) -> Chunk:
-            first = len(source.calls) == 1
-            if first:
-                await swallow_once(ctx)
-            return Chunk(records=[Record("late" if first else "in time", {})])
+@with_world
+async def test_a_source_that_swallows_its_cancellation_loses_its_job(world: World) -> None:
+    # Given a source that goes on for an hour after its time is over, and then brings a record
+    async def read(ctx: Context) -> Chunk:
+        first = len(source.calls) == 1
+        if first:
+            await swallow_once(ctx)
+        return Chunk(records=[Record("late" if first else "in time", {})])
 
-        source, shelf = ScriptedSource(read), Shelf()
-        sync = Sync(name="history", source=source, destination=shelf, chunk_s_max=45)
-        app = await world.app(sync)
-        job = await submit(app)
-        await app.supervisor().start()
+    source, shelf = ScriptedSource(read), Shelf()
+    sync = Sync(name="history", source=source, destination=shelf, chunk_s_max=45)
+    app = await world.app(sync)
+    job = await submit(app)
+    await app.supervisor().start()
 
-        # When its time is over, the job is not its any more, and it is tried again
-        await world.clock.sleep(50)
-        assert "longer than 45 s" in ((await app.jobs.get(job.id)).error or "")
-        job = await world.until(app, job.id)
-        assert (job.state, job.summary.errors, job.summary.crashes) == (JobState.SUCCESS, 1, 0)
-        story = await app.jobs.events(job.id)
+    # When its time is over, the job is not its any more, and it is tried again
+    await world.clock.sleep(50)
+    assert "longer than 45 s" in ((await app.jobs.get(job.id)).error or "")
+    job = await world.until(app, job.id)
+    assert (job.state, job.summary.errors, job.summary.crashes) == (JobState.SUCCESS, 1, 0)
+    story = await app.jobs.events(job.id)
 
-        # Then what the first brings in the end is written nowhere
-        await world.clock.sleep(2 * 3600)
-        assert [record.key for record in shelf.records] == ["in time"]
-        assert await app.jobs.events(job.id) == story
-
-    in_world(tmp_path, main)
+    # Then what the first brings in the end is written nowhere
+    await world.clock.sleep(2 * 3600)
+    assert [record.key for record in shelf.records] == ["in time"]
+    assert await app.jobs.events(job.id) == story
 
 
-def test_while_the_database_is_away_the_job_is_left_to_its_lease(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_world
+async def test_while_the_database_is_away_the_job_is_left_to_its_lease(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            if len(source.calls) == 1:
-                await swallow_once(ctx)
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        if len(source.calls) == 1:
+            await swallow_once(ctx)
+        return Chunk()
 
-        source = ScriptedSource(read)
-        app = await world.app(Sync(name="history", source=source, chunk_s_max=45))
-        job = await submit(app)
-        await app.supervisor().start()
-        await world.clock.sleep(1)
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="history", source=source, chunk_s_max=45))
+    job = await submit(app)
+    await app.supervisor().start()
+    await world.clock.sleep(1)
 
-        # Given a store that refuses every settle for longer than anybody asks it
-        async def settle(*_: object) -> None:
-            raise StoreUnavailable
+    # Given a store that refuses every settle for longer than anybody asks it
+    async def settle(*_: object) -> None:
+        raise StoreUnavailable
 
-        with monkeypatch.context() as patched:
-            patched.setattr(app._store, "settle", settle)
-            await world.clock.sleep(50 + sum(SETTLE_RESTS_S))
+    with monkeypatch.context() as patched:
+        patched.setattr(app._store, "settle", settle)
+        await world.clock.sleep(50 + sum(SETTLE_RESTS_S))
 
-        # Then the lease runs out in spite of the heartbeat, and the job is rescued and done
-        job = await world.until(app, job.id)
-        assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
-
-    in_world(tmp_path, main)
+    # Then the lease runs out in spite of the heartbeat, and the job is rescued and done
+    job = await world.until(app, job.id)
+    assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
 
 
-def test_a_day_is_not_given_up_for_a_source_that_holds_on_to_its_worker(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a source that does not end in an outage, and a policy that gives up at once
-        async def read(ctx: Context) -> Chunk:
-            if world.clock.now() < began + timedelta(hours=5):
-                await swallow_once(ctx)
-            return Chunk(records=[Record("held", {})])
+@with_world
+async def test_a_day_is_not_given_up_for_a_source_that_holds_on_to_its_worker(world: World) -> None:
+    # Given a source that does not end in an outage, and a policy that gives up at once
+    async def read(ctx: Context) -> Chunk:
+        if world.clock.now() < began + timedelta(hours=5):
+            await swallow_once(ctx)
+        return Chunk(records=[Record("held", {})])
 
-        began, source = world.clock.now(), ScriptedSource(read)
-        retry = RetryPolicy(errors_max=0, pauses_max=0)
-        sync = Sync(name="history", source=source, chunk_s_max=45, retry=retry)
-        app = await world.app(sync)
-        job = await submit(app)
-        await app.supervisor().start()
+    began, source = world.clock.now(), ScriptedSource(read)
+    retry = RetryPolicy(errors_max=0, pauses_max=0)
+    sync = Sync(name="history", source=source, chunk_s_max=45, retry=retry)
+    app = await world.app(sync)
+    job = await submit(app)
+    await app.supervisor().start()
 
-        # Then its job is paused again and again, and has no gap in the end
-        job = await world.until(app, job.id)
-        assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 0)
-        assert job.summary.errors > 1
-        assert len(await app.records.list("history", "ada-1")) == 1
-
-    in_world(tmp_path, main)
+    # Then its job is paused again and again, and has no gap in the end
+    job = await world.until(app, job.id)
+    assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 0)
+    assert job.summary.errors > 1
+    assert len(await app.records.list("history", "ada-1")) == 1

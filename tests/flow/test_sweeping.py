@@ -1,13 +1,12 @@
 """Putting right a crowd: in batches, so many in one go, and the rest in the next."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headgate import App, Chunk, Context, JobState, RetryPolicy, Sync, Transient
 from headgate.flow import recover, rescue
-from tests.worlds import ScriptedSource, World, where_workers_die
+from tests.worlds import ScriptedSource, World, with_dying_workers
 
 CROWD = [f"sync-{number}" for number in range(5)]
 #: Two batches of two in the first sweep; then one is left for the second.
@@ -39,107 +38,101 @@ async def submit_crowd(app: App) -> list[str]:
     return [each.job.id for each in made]
 
 
-def test_all_jobs_of_a_lost_worker_are_rescued(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_dying_workers
+async def test_all_jobs_of_a_lost_worker_are_rescued(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that dies with more jobs in hand than one sweep puts right
-        async def read(ctx: Context) -> Chunk:
-            await ctx.clock.sleep(10)
-            return Chunk()
+    # Given a worker that dies with more jobs in hand than one sweep puts right
+    async def read(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(10)
+        return Chunk()
 
-        syncs = [Sync(name=name, source=ScriptedSource(read, name)) for name in CROWD]
-        first, second = await world.app(*syncs), await world.app(*syncs)
-        ids = await submit_crowd(first)
-        host = world.loop.host("first")
-        await host.spawn(first.supervisor().start())
-        await world.clock.sleep(5)
-        host.crash()
-        await world.clock.sleep(1000)
+    syncs = [Sync(name=name, source=ScriptedSource(read, name)) for name in CROWD]
+    first, second = await world.app(*syncs), await world.app(*syncs)
+    ids = await submit_crowd(first)
+    host = world.loop.host("first")
+    await host.spawn(first.supervisor().start())
+    await world.clock.sleep(5)
+    host.crash()
+    await world.clock.sleep(1000)
 
-        # When another worker comes
-        sizes = watched(world, second, monkeypatch)
-        await second.supervisor().start()
-        jobs = [await world.until(second, each) for each in ids]
+    # When another worker comes
+    sizes = watched(world, second, monkeypatch)
+    await second.supervisor().start()
+    jobs = [await world.until(second, each) for each in ids]
 
-        # Then it has rescued every one of them, once
-        assert list(sizes.values()) == SWEEPS
-        assert [(job.state, job.summary.crashes) for job in jobs] == [(JobState.SUCCESS, 1)] * 5
-
-    where_workers_die(tmp_path, main)
+    # Then it has rescued every one of them, once
+    assert list(sizes.values()) == SWEEPS
+    assert [(job.state, job.summary.crashes) for job in jobs] == [(JobState.SUCCESS, 1)] * 5
 
 
-def test_all_jobs_that_have_cooled_down_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_dying_workers
+async def test_all_jobs_that_have_cooled_down_go_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        # Given more providers that were down than one sweep puts right
-        down = True
+    # Given more providers that were down than one sweep puts right
+    down = True
 
-        async def read(ctx: Context) -> Chunk:
-            if down:
-                raise Transient
-            # A provider that answers at once would call for the next sweep at once.
-            await ctx.clock.sleep(10)
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        if down:
+            raise Transient
+        # A provider that answers at once would call for the next sweep at once.
+        await ctx.clock.sleep(10)
+        return Chunk()
 
-        hasty = RetryPolicy(errors_max=0, cooldown_s=600.0)
-        app = await world.app(
-            *(Sync(name=each, source=ScriptedSource(read, each), retry=hasty) for each in CROWD)
-        )
-        ids = await submit_crowd(app)
-        worker = app.supervisor()
-        await worker.start()
-        for each in ids:
-            await world.until(app, each, JobState.PAUSED)
-        await worker.stop()
-        down = False
-        await world.clock.sleep(1000)
+    hasty = RetryPolicy(errors_max=0, cooldown_s=600.0)
+    app = await world.app(
+        *(Sync(name=each, source=ScriptedSource(read, each), retry=hasty) for each in CROWD)
+    )
+    ids = await submit_crowd(app)
+    worker = app.supervisor()
+    await worker.start()
+    for each in ids:
+        await world.until(app, each, JobState.PAUSED)
+    await worker.stop()
+    down = False
+    await world.clock.sleep(1000)
 
-        # When a worker comes after the cool-down
-        sizes = watched(world, app, monkeypatch)
-        await app.supervisor().start()
-        jobs = [await world.until(app, each) for each in ids]
+    # When a worker comes after the cool-down
+    sizes = watched(world, app, monkeypatch)
+    await app.supervisor().start()
+    jobs = [await world.until(app, each) for each in ids]
 
-        # Then it has let go on every one of them, once
-        assert list(sizes.values()) == SWEEPS
-        assert [job.state for job in jobs] == [JobState.SUCCESS] * 5
-
-    where_workers_die(tmp_path, main)
+    # Then it has let go on every one of them, once
+    assert list(sizes.values()) == SWEEPS
+    assert [job.state for job in jobs] == [JobState.SUCCESS] * 5
 
 
-def test_a_sweeper_that_another_was_before_wakes_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_dying_workers
+async def test_a_sweeper_that_another_was_before_wakes_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a job of a lost worker that two sweepers have found
-        async def read(ctx: Context) -> Chunk:
-            await ctx.clock.sleep(10)
-            return Chunk()
+    # Given a job of a lost worker that two sweepers have found
+    async def read(ctx: Context) -> Chunk:
+        await ctx.clock.sleep(10)
+        return Chunk()
 
-        app = await world.app(Sync(name=CROWD[0], source=ScriptedSource(read, CROWD[0])))
-        await app.jobs.submit(CROWD[0], user_id="ada", connection_id="ada-1")
-        host = world.loop.host("lost")
-        await host.spawn(app.supervisor().start())
-        await world.clock.sleep(5)
-        host.crash()
-        await world.clock.sleep(1000)
-        found = await app._store.list_expired(limit=10)
-        assert len(found) == 1
+    app = await world.app(Sync(name=CROWD[0], source=ScriptedSource(read, CROWD[0])))
+    await app.jobs.submit(CROWD[0], user_id="ada", connection_id="ada-1")
+    host = world.loop.host("lost")
+    await host.spawn(app.supervisor().start())
+    await world.clock.sleep(5)
+    host.crash()
+    await world.clock.sleep(1000)
+    found = await app._store.list_expired(limit=10)
+    assert len(found) == 1
 
-        async def as_both_saw_it(*, limit: int) -> Any:
-            return found
+    async def as_both_saw_it(*, limit: int) -> Any:
+        return found
 
-        monkeypatch.setattr(app._store, "list_expired", as_both_saw_it)
-        announced: list[str] = []
+    monkeypatch.setattr(app._store, "list_expired", as_both_saw_it)
+    announced: list[str] = []
 
-        async def announce(topic: str, *_: object, **__: object) -> None:
-            announced.append(topic)
+    async def announce(topic: str, *_: object, **__: object) -> None:
+        announced.append(topic)
 
-        monkeypatch.setattr(app._runtime.signal, "announce", announce)
+    monkeypatch.setattr(app._runtime.signal, "announce", announce)
 
-        # When both rescue it, then one does, and tells the lane
-        assert [await recover.rescue_jobs(app._runtime) for _ in range(2)] == [1, 0]
-        assert announced == ["lane.hot", "lane.cold"]
-
-    where_workers_die(tmp_path, main)
+    # When both rescue it, then one does, and tells the lane
+    assert [await recover.rescue_jobs(app._runtime) for _ in range(2)] == [1, 0]
+    assert announced == ["lane.hot", "lane.cold"]

@@ -12,98 +12,88 @@ from headgate import ApiToken, Frequency, InvalidInput, NotFound, Preferences, S
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from tests.connecting import Activities, Site, vault
-from tests.worlds import World, in_world
+from tests.worlds import World, in_world, with_world
 
 
-def test_a_user_is_seen_at_most_once_an_hour(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app()
+@with_world
+async def test_a_user_is_seen_at_most_once_an_hour(world: World) -> None:
+    app = await world.app()
 
-        assert await app.users.seen("ada")
-        first = await app.users.get("ada")
-        assert first.last_login_at == first.created_at
-        assert not await app.users.seen("ada")
-        await world.clock.sleep(3600)
-        assert await app.users.seen("ada")
-        again = (await app.users.get("ada")).last_login_at
-        assert again is not None and first.last_login_at is not None
-        assert again - first.last_login_at >= timedelta(hours=1)
-        with pytest.raises(InvalidInput, match="user_id"):
-            await app.users.seen("")
-
-    in_world(tmp_path, main)
+    assert await app.users.seen("ada")
+    first = await app.users.get("ada")
+    assert first.last_login_at == first.created_at
+    assert not await app.users.seen("ada")
+    await world.clock.sleep(3600)
+    assert await app.users.seen("ada")
+    again = (await app.users.get("ada")).last_login_at
+    assert again is not None and first.last_login_at is not None
+    assert again - first.last_login_at >= timedelta(hours=1)
+    with pytest.raises(InvalidInput, match="user_id"):
+        await app.users.seen("")
 
 
-def test_who_signs_in_at_a_provider_was_here_in_person(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        await site.connect(app)
-        first = (await app.users.get("ada")).last_login_at
-        await world.clock.sleep(2 * 3600)
+@with_world
+async def test_who_signs_in_at_a_provider_was_here_in_person(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    await site.connect(app)
+    first = (await app.users.get("ada")).last_login_at
+    await world.clock.sleep(2 * 3600)
 
-        await site.connect(app)
+    await site.connect(app)
 
-        again = (await app.users.get("ada")).last_login_at
-        assert first is not None and again is not None
-        assert again - first >= timedelta(hours=2)
-
-    in_world(tmp_path, main)
+    again = (await app.users.get("ada")).last_login_at
+    assert first is not None and again is not None
+    assert again - first >= timedelta(hours=2)
 
 
-def test_a_token_is_no_sign_that_the_user_is_here_unless_they_are_new(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        notes = Activities("notes", base_url="https://notes.example", auth=ApiToken())
-        sync = Sync(name="notes", source=notes)
-        app = await world.app(sync, vault=vault(), transport=Site(world).wire)
+@with_world
+async def test_a_token_is_no_sign_that_the_user_is_here_unless_they_are_new(world: World) -> None:
+    notes = Activities("notes", base_url="https://notes.example", auth=ApiToken())
+    sync = Sync(name="notes", source=notes)
+    app = await world.app(sync, vault=vault(), transport=Site(world).wire)
 
-        connection = await app.connections.connect_with_token("notes", Secret("1"), user_id="ada")
-        first = await app.users.get("ada")
-        assert first.last_login_at == first.created_at == connection.created_at
-        await world.clock.sleep(2 * 3600)
-        for more in ({}, {"connection_id": connection.id}):
-            await app.connections.connect_with_token("notes", Secret("2"), user_id="ada", **more)
+    connection = await app.connections.connect_with_token("notes", Secret("1"), user_id="ada")
+    first = await app.users.get("ada")
+    assert first.last_login_at == first.created_at == connection.created_at
+    await world.clock.sleep(2 * 3600)
+    for more in ({}, {"connection_id": connection.id}):
+        await app.connections.connect_with_token("notes", Secret("2"), user_id="ada", **more)
 
-        assert await app.users.get("ada") == first
-
-    in_world(tmp_path, main)
+    assert await app.users.get("ada") == first
 
 
-def test_users_are_listed_in_pages(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app()
-        for user_id in ("bob", "ada", "eve"):
-            await app.users.set_plan(user_id, "free")
+@with_world
+async def test_users_are_listed_in_pages(world: World) -> None:
+    app = await world.app()
+    for user_id in ("bob", "ada", "eve"):
+        await app.users.set_plan(user_id, "free")
 
-        first = await app.users.list(limit=2)
-        rest = await app.users.list(after=first[-1].id)
+    first = await app.users.list(limit=2)
+    rest = await app.users.list(after=first[-1].id)
 
-        assert [user.id for user in (*first, *rest)] == ["ada", "bob", "eve"]
-        for wrong in (0, 1001):
-            with pytest.raises(InvalidInput, match="limit"):
-                await app.users.list(limit=wrong)
-
-    in_world(tmp_path, main)
+    assert [user.id for user in (*first, *rest)] == ["ada", "bob", "eve"]
+    for wrong in (0, 1001):
+        with pytest.raises(InvalidInput, match="limit"):
+            await app.users.list(limit=wrong)
 
 
-def test_preferences_change_where_something_is_given(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app()
+@with_world
+async def test_preferences_change_where_something_is_given(world: World) -> None:
+    app = await world.app()
 
-        first = await app.users.set_preferences(
-            "ada", time="06:30", zone="Europe/Vienna", email="ada@example.org", notify=False
-        )
-        again = await app.users.set_preferences("ada", frequency="weekly", time=None, email=None)
+    first = await app.users.set_preferences(
+        "ada", time="06:30", zone="Europe/Vienna", email="ada@example.org", notify=False
+    )
+    again = await app.users.set_preferences("ada", frequency="weekly", time=None, email=None)
 
-        assert first.preferences == Preferences(
-            time="06:30", zone="Europe/Vienna", email="ada@example.org", notify=False
-        )
-        assert again.preferences == Preferences(
-            frequency=Frequency.WEEKLY, zone="Europe/Vienna", notify=False
-        )
-        assert await app.users.set_preferences("ada") == await app.users.get("ada")
-
-    in_world(tmp_path, main)
+    assert first.preferences == Preferences(
+        time="06:30", zone="Europe/Vienna", email="ada@example.org", notify=False
+    )
+    assert again.preferences == Preferences(
+        frequency=Frequency.WEEKLY, zone="Europe/Vienna", notify=False
+    )
+    assert await app.users.set_preferences("ada") == await app.users.get("ada")
 
 
 @pytest.mark.parametrize(
@@ -120,19 +110,17 @@ def test_preferences_change_where_something_is_given(tmp_path: Path) -> None:
         ({"notify": None}, "notify: must be true or false"),
     ],
 )
-def test_a_wrong_preference_is_named_and_changes_nothing(
-    tmp_path: Path, given: dict[str, Any], said: str
+@with_world
+async def test_a_wrong_preference_is_named_and_changes_nothing(
+    world: World, given: dict[str, Any], said: str
 ) -> None:
-    async def main(world: World) -> None:
-        app = await world.app()
+    app = await world.app()
 
-        with pytest.raises(InvalidInput, match=said):
-            await app.users.set_preferences("ada", **{"time": "06:30", **given})
+    with pytest.raises(InvalidInput, match=said):
+        await app.users.set_preferences("ada", **{"time": "06:30", **given})
 
-        with pytest.raises(NotFound):
-            await app.users.get("ada")
-
-    in_world(tmp_path, main)
+    with pytest.raises(NotFound):
+        await app.users.get("ada")
 
 
 def test_a_pause_is_told_once_with_who_and_why(tmp_path: Path) -> None:
@@ -172,17 +160,15 @@ def test_a_pause_is_told_once_with_who_and_why(tmp_path: Path) -> None:
         ({"by": "support", "reason": "a" * 201}, "reason"),
     ],
 )
-def test_a_pause_needs_somebody_and_a_reason_on_one_line(
-    tmp_path: Path, given: dict[str, Any], field: str
+@with_world
+async def test_a_pause_needs_somebody_and_a_reason_on_one_line(
+    world: World, given: dict[str, Any], field: str
 ) -> None:
-    async def main(world: World) -> None:
-        app = await world.app()
-        await app.users.set_plan("ada", "free")
+    app = await world.app()
+    await app.users.set_plan("ada", "free")
 
-        with pytest.raises(InvalidInput) as raised:
-            await app.users.pause("ada", **given)
+    with pytest.raises(InvalidInput) as raised:
+        await app.users.pause("ada", **given)
 
-        assert raised.value.field == field
-        assert (await app.users.get("ada")).paused_at is None
-
-    in_world(tmp_path, main)
+    assert raised.value.field == field
+    assert (await app.users.get("ada")).paused_at is None
