@@ -218,6 +218,30 @@ def test_nobody_else_is_named_and_lists_hold_only_what_is_the_callers_own(tmp_pa
     with_everything(tmp_path, main)
 
 
+def test_an_admins_key_names_the_user(tmp_path: Path) -> None:
+    async def main(everything: Everything) -> None:
+        admin, things = await everything.admin(), everything.things["ada"]
+        named = set()
+        for each in others(everything):
+            ways = list(_naming(each, USER_FIELDS, "ada"))
+            if not ways or set(each.in_path) - OF_NOBODY:
+                continue
+            answer = await each.call(admin, things)
+            if answer.status_code == 422:
+                assert problem(answer, 422, "invalid_input")["field"] in USER_FIELDS, each.id
+                named.add(each.id)
+            else:
+                # The jobs of all users, say; and prices, which have a reason of their own.
+                assert each.is_list or each.id == "receive_prices", each.id
+            for given in ways:
+                answer = await each.call(admin, things, **given)
+                assert answer.is_success or answer.status_code == 409, (each.id, answer.text)
+
+        assert named >= {"start_job", "list_check_ins", "import_check_ins", "get_run_status"}
+
+    with_everything(tmp_path, main)
+
+
 # ---- lists -------------------------------------------------------------------------------------
 
 

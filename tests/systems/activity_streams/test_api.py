@@ -52,7 +52,7 @@ from headgate.systems.activity_streams.syncs import activity_streams
 from headgate.web.server import build
 from tests.connecting import BACK, Site, named_tokens, vault
 from tests.web import test_openapi
-from tests.web.callers import Client, Served, history, problem
+from tests.web.callers import Client, Served, problem
 from tests.web.library import claim as claim
 from tests.web.library import settle as settle
 from tests.worlds import START, World, in_world
@@ -299,26 +299,6 @@ def test_details_are_not_served_as_streams(tmp_path: Path) -> None:
     serving_activities(tmp_path, main)
 
 
-@pytest.mark.security(1)
-def test_one_that_is_not_there_and_one_that_is_anothers_are_the_same(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        bob = await served.client(user_id="bob")
-
-        told = []
-        for path in ("", "/streams", "/streams?channels=time"):
-            for the_id in (ID, activity_id("ada-1", 102)):
-                answer = await bob.get(f"/v1/activities/{the_id}{path}")
-                problem(answer, 404, "not_found")
-                told.append(answer.text.replace(the_id, "ID").replace(path.split("?")[0], ""))
-        assert len({each.replace("/streams", "") for each in told}) == 1
-        problem(await bob.post(f"/v1/activities/{ID}/link"), 404, "not_found")
-        # An admin's key sees everybody's.
-        assert (await (await served.admin()).get(f"/v1/activities/{ID}/streams")).is_success
-
-    serving_activities(tmp_path, main)
-
-
 # ---- the bytes ---------------------------------------------------------------------------------
 
 
@@ -556,28 +536,6 @@ def test_a_choice_of_points_that_is_none_is_refused(tmp_path: Path) -> None:
 # ---- activities --------------------------------------------------------------------------------
 
 
-def test_activities_are_listed_page_by_page_and_only_ones_own(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        for number in range(101, 106):
-            await put(served.app, number=number)
-        await put(served.app, user="bob", number=7)
-        ada = await served.client()
-
-        first = (await ada.get("/v1/activities", params={"limit": 3})).json()
-        rest = (await ada.get("/v1/activities", params={"after": first["next_cursor"]})).json()
-
-        listed = [each["id"] for each in first["data"] + rest["data"]]
-        assert listed == [activity_id("ada-1", number) for number in range(101, 106)]
-        assert rest["next_cursor"] is None
-        problem(await ada.get("/v1/activities", params={"user_id": "bob"}), 403, "forbidden")
-        admin = await served.admin()
-        problem(await admin.get("/v1/activities"), 422, "invalid_input")
-        bobs = (await admin.get("/v1/activities", params={"user_id": "bob"})).json()
-        assert [each["user_id"] for each in bobs["data"]] == ["bob"]
-
-    serving_activities(tmp_path, main)
-
-
 def test_an_activity_says_where_its_streams_stand(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         await stuck(served.app)
@@ -716,20 +674,6 @@ def test_nothing_is_started_for_who_has_to_sign_in_again(tmp_path: Path, path: s
         assert await served.app.jobs.list() == []
 
     serving_activities(tmp_path, main)
-
-
-def test_an_application_without_the_system_has_none_of_its_paths(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        app = await world.app(history())
-        served = Served(app, build(app, keys=KeyRing.for_demo()))
-        ada, admin = await served.client(), await served.admin()
-
-        for path in ("/v1/activities/sync", "/v1/activities/backfill"):
-            problem(await ada.post(path), 404, "unknown_path")
-        problem(await admin.get("/v1/admin/streams/stats"), 404, "unknown_path")
-        problem(await ada.get("/v1/activities"), 404, "unknown_path")
-
-    in_world(tmp_path, main)
 
 
 # ---- links -------------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ from headgate import (
     InvalidInput,
     JobState,
     JobStatus,
-    NotConnected,
-    NotFound,
     Reason,
     Secret,
 )
@@ -443,35 +441,6 @@ def test_without_an_id_nothing_is_asked_and_with_one_it_is_fetched(tmp_path: Pat
     in_place(tmp_path, main, activities=1)
 
 
-def test_what_a_dead_worker_held_is_fetched_when_its_lease_is_over(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        # Given items in the hands of a worker that has died
-        supervisor = place.app.supervisor()
-        await supervisor.start()
-        await place.until((await place.streams.sync_now(user_id="ada")).job)
-        await supervisor.stop()
-        lease = timedelta(seconds=60)
-        held = await place.app._items.claim(
-            COLLECTION, place.connection.id, limit=50, lease=lease, worker="dead"
-        )
-        job = (await place.streams.backfill(user_id="ada")).job
-
-        # When their job is taken up again before they are back
-        await place.clock.sleep(30)
-        supervisor = place.app.supervisor()
-        await supervisor.start()
-        job = await place.until(job)
-        await supervisor.stop()
-
-        # Then it has not ended without them
-        assert job.state is JobState.SUCCESS
-        assert len(held) > 10
-        assert await place.states() == {"success": 20}
-        assert {(await place.app.items.get(item.id)).crashes for item in held} == {1}
-
-    in_place(tmp_path, main, works=False, activities=20)
-
-
 def test_nothing_is_held_while_a_backfill_sleeps_to_the_next_window(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         # Given more than a window allows
@@ -515,28 +484,6 @@ def test_credentials_that_are_refused_end_the_job_and_leave_everything_pending(
 # ---- whose it is -------------------------------------------------------------------------------
 
 
-def test_an_activity_is_its_owners_and_nobody_elses(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.import_all()
-        theirs = place.id_of(place.sports()[0])
-
-        for ask in (place.streams.find, place.streams.streams):
-            assert await ask(theirs, user_id="ada")
-            with pytest.raises(NotFound):
-                await ask(theirs, user_id="bob")
-            with pytest.raises(NotFound):
-                await ask(f"{theirs}-details")
-        assert await place.streams.list(user_id="bob") == []
-        with pytest.raises(NotFound):
-            await place.streams.reset("nothing")
-        with pytest.raises(NotConnected):
-            await place.streams.sync_now(user_id="bob")
-        with pytest.raises(NotFound):
-            await place.streams.backfill(user_id="bob", connection_id=place.connection.id)
-
-    in_place(tmp_path, main, activities=2)
-
-
 def test_two_users_of_one_account_each_have_their_own(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         other = await place.site.connect(place.app, "bob")
@@ -551,20 +498,6 @@ def test_two_users_of_one_account_each_have_their_own(tmp_path: Path) -> None:
             assert mine.item.state is ItemState.SUCCESS
 
     in_place(tmp_path, main, activities=0)
-
-
-def test_a_page_of_a_list_goes_on_after_the_one_before(tmp_path: Path) -> None:
-    async def main(place: Place) -> None:
-        await place.import_all()
-        first = await place.streams.list(user_id="ada", limit=6)
-        rest = await place.streams.list(user_id="ada", limit=6, after=first[-1].item.id)
-
-        ids = [each.item.id for each in (*first, *rest)]
-        assert ids == sorted({place.id_of(sport) for sport in place.sports()})
-        with pytest.raises(InvalidInput):
-            await place.streams.list(user_id="ada", limit=0)
-
-    in_place(tmp_path, main)
 
 
 def test_of_several_accounts_one_must_be_named(tmp_path: Path) -> None:

@@ -124,8 +124,9 @@ class WorldPlace(Place):
 Main = Callable[[WorldPlace], Coroutine[Any, Any, None]]
 
 
-def _nightly() -> Sequence[Schedule]:
+def _nightly(active_within: str) -> Sequence[Schedule]:
     settings = DailyCheckinsSettings(
+        check_ins_active_within=active_within,
         foursquare_client_id=access.CLIENT_ID,
         foursquare_client_secret=SecretStr(access.CLIENT_SECRET),
     )
@@ -139,6 +140,7 @@ def in_place(
     works: bool = True,
     lease_s: float = 60.0,
     scheduled: bool = False,
+    active_within: str = "30d",
     **options: Any,
 ) -> None:
     """Run `main` in a world of its own, with a worker, and with the nightly schedule if wanted.
@@ -151,7 +153,7 @@ def in_place(
         wire = Wire(AsgiTransport({API_URL: sandbox, AUTH_URL: sandbox}, world.clock))
         app = await world.app(
             systems=[check_ins_system()],
-            schedules=_nightly() if scheduled else (),
+            schedules=_nightly(active_within) if scheduled else (),
             transport=wire,
             vault=vault(),
             worker=WorkerSettings(lease_s=lease_s),

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from headgate import JobState
-from headgate.model.api_key import Role
 from headgate.sandbox.foursquare.world import NewCheckin
-from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.systems.daily_checkins.metrics import metrics
-from tests.systems.daily_checkins.places import CHECKINS, ServedPlace, on_the_web
+from tests.systems.daily_checkins.places import ServedPlace, on_the_web
 from tests.web.callers import Client, problem
 
 LIST, IMPORT = "/v1/check-ins", "/v1/check-ins/import"
@@ -54,22 +52,6 @@ async def test_a_users_check_ins_are_imported_and_listed_from_the_newest(
     assert "content" not in first
 
 
-async def test_a_long_list_comes_in_pages(place: ServedPlace) -> None:
-    async with await place.client() as ada:
-        await imported(place, ada)
-        found: list[str] = []
-        after = None
-        while True:
-            params: dict[str, str] = {"limit": "4"} | ({} if after is None else {"after": after})
-            page = (await ada.get(LIST, params=params)).json()
-            found += [each["id"] for each in page["data"]]
-            after = page["next_cursor"]
-            if after is None:
-                break
-
-    assert len(found) == len(set(found)) == 10
-
-
 @pytest.mark.parametrize("after", ["", "x", "5", "5-", "-a", "9" * 12 + "-a", "1-\0", "²-a"])
 async def test_a_cursor_that_is_none_is_refused(place: ServedPlace, after: str) -> None:
     async with await place.client() as ada:
@@ -90,68 +72,6 @@ async def test_one_check_in_is_shown_with_all_that_foursquare_says(place: Served
     assert told["content"]["venue"]["name"] == "Lighthouse"
     assert told["local_time"][:19] != "" and told["created_at"].endswith("Z")
     assert again.status_code == 304
-
-
-@pytest.mark.security(1)
-async def test_what_is_anothers_is_not_found(place: ServedPlace) -> None:
-    async with await place.client() as ada, await place.client(user_id="bob") as bob:
-        await imported(place, ada)
-        mine = (await ada.get(LIST)).json()["data"][0]["id"]
-
-        assert (await bob.get(LIST)).json()["data"] == []
-        for each in (mine, "nothing"):
-            problem(await bob.get(f"{LIST}/{each}"), 404, "not_found")
-        for answer in (
-            await bob.get(LIST, params={"user_id": "ada"}),
-            await bob.get(IMPORT, params={"user_id": "ada"}),
-            await bob.get(f"{LIST}/{mine}", params={"user_id": "ada"}),
-            await bob.post(IMPORT, json={"user_id": "ada"}),
-        ):
-            problem(answer, 403, "forbidden")
-        theirs = (await place.app.connections.of_user("ada"))[0].id
-        problem(await bob.post(IMPORT, json={"connection_id": theirs}), 404, "not_found")
-
-
-async def test_an_admins_key_names_the_user(place: ServedPlace) -> None:
-    async with await place.admin() as admin:
-        for answer in (
-            await admin.get(LIST),
-            await admin.get(IMPORT),
-            await admin.get(f"{LIST}/x"),
-            await admin.post(IMPORT, json={}),
-        ):
-            assert problem(answer, 422, "invalid_input")["field"] == "user_id"
-        await imported(place, admin, user_id="ada")
-        assert len((await admin.get(LIST, params={"user_id": "ada"})).json()["data"]) == 10
-
-
-async def test_a_readers_key_may_look_and_not_import(place: ServedPlace) -> None:
-    async with await place.client(Role.READER) as reader:
-        problem(await reader.post(IMPORT, json={}), 403, "forbidden")
-        assert (await reader.get(LIST)).status_code == 200
-
-
-async def test_an_import_that_runs_is_left_alone_and_named(place: ServedPlace) -> None:
-    place.foursquare.faults.add(Fault(kind=FaultKind.SLOW, path=CHECKINS, seconds=0.5))
-    async with await place.client() as ada:
-        first = (await ada.post(IMPORT, json={})).json()
-        for body in ({}, {"full": True}):
-            told = problem(await ada.post(IMPORT, json=body), 409, "active_job_exists")
-            assert told["job_id"] == first["id"]
-        assert (await place.ended(first["id"])).state is JobState.SUCCESS
-
-    assert len(await place.app.jobs.list(user_id="ada")) == 1
-
-
-async def test_the_same_request_again_gets_the_same_import(place: ServedPlace) -> None:
-    async with await place.client() as ada:
-        headers = {"Idempotency-Key": "today"}
-        first = (await ada.post(IMPORT, json={}, headers=headers)).json()
-        await place.ended(first["id"])
-        again = (await ada.post(IMPORT, json={}, headers=headers)).json()
-
-    assert again["id"] == first["id"]
-    assert len(await place.app.jobs.list(user_id="ada")) == 1
 
 
 async def test_everything_can_be_read_again(place: ServedPlace) -> None:

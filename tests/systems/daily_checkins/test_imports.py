@@ -243,17 +243,6 @@ def test_an_import_that_runs_is_left_alone_and_named(tmp_path: Path) -> None:
     in_place(tmp_path, main)
 
 
-def test_a_key_gets_the_same_import(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect()
-        first = await place.start(key="tick-1")
-        again = await place.check_ins.start_import(user_id="ada", key="tick-1")
-
-        assert (again.created, again.job.id) == (False, first.id)
-
-    in_place(tmp_path, main)
-
-
 def test_nothing_is_started_for_a_user_without_a_connection(tmp_path: Path) -> None:
     async def main(place: WorldPlace) -> None:
         mine = await place.connect("bob")

@@ -3,10 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from headgate import Chunk, Context, Forbidden, JobStatus, Transient
-from headgate.model.api_key import Role
 from headgate.model.states import JobState
 from headgate.systems.health_history import api
 from headgate.systems.health_history.api import (
@@ -150,22 +147,6 @@ def test_a_job_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
-def test_a_users_jobs_are_listed(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        ada, bob = await served.client(), await served.client(user_id="bob")
-        told = await Phone(served, ada).start()
-        await Phone(served, bob).start()
-
-        page = (await ada.get("/jobs")).json()
-
-        assert [line["jobId"] for line in page["data"]] == [told["jobId"]]
-        assert page["data"][0].keys() >= SEED_FIELDS
-        everybody = (await (await served.admin()).get("/jobs")).json()["data"]
-        assert [line["userId"] for line in everybody] == ["bob", "ada"]
-
-    serving(tmp_path, main)
-
-
 def test_fields_are_named_as_the_caller_spells_them(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
@@ -251,43 +232,6 @@ def test_a_job_that_cannot_be_helped_is_not_retryable(tmp_path: Path) -> None:
 
 
 # ---- who may -----------------------------------------------------------------------------------
-
-ITS_PATHS = [
-    ("GET", "/jobs/{id}/status"),
-    *(("POST", f"/jobs/{{id}}/{verb}") for verb in ("retry", "pause", "resume", "cancel")),
-]
-
-
-@pytest.mark.security(1)
-def test_another_users_job_is_as_if_it_were_not_there(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        bob = Phone(served, await served.client(user_id="bob"))
-        theirs = (await bob.start())["jobId"]
-        ada = await served.client()
-
-        for method, path in ITS_PATHS:
-            answer = await ada.request(method, path.format(id=theirs))
-            problem(answer, 404, "not_found")
-        assert (await ada.get("/jobs")).json() == {"data": [], "next_cursor": None}
-        problem(await ada.get("/jobs", params={"userId": "bob"}), 403, "forbidden")
-        problem(await ada.post("/jobs", json={**WANTED, "userId": "bob"}), 403, "forbidden")
-        assert (await bob.status(theirs))["status"] == "PENDING"
-
-    serving(tmp_path, main)
-
-
-def test_a_reader_changes_nothing(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        job_id = (await Phone(served, await served.client()).start())["jobId"]
-        reader = await served.client(Role.READER)
-
-        problem(await reader.post("/jobs", json=WANTED), 403, "forbidden")
-        for method, path in ITS_PATHS:
-            answer = await reader.request(method, path.format(id=job_id))
-            assert answer.status_code == (200 if method == "GET" else 403)
-
-    serving(tmp_path, main)
-
 
 # ---- the description ---------------------------------------------------------------------------
 

@@ -22,9 +22,7 @@ from headgate import (
     DayStatus,
     InvalidInput,
     JobState,
-    PlanRequired,
     Reason,
-    paid_history,
 )
 from headgate.flow.explain import format_time
 from headgate.flow.job_view import Reconnect
@@ -35,8 +33,8 @@ from headgate.sandbox.strava import access as strava_access
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, LIVE, NAME
 from tests.connecting import key_entries
-from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start, user_id
-from tests.worlds import World, in_world, kinds, lanes
+from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start
+from tests.worlds import World, in_world, kinds, where_workers_die
 
 pytestmark = pytest.mark.slow
 
@@ -155,55 +153,6 @@ def test_a_busy_day_takes_its_time_and_stays_within_the_limits(tmp_path: Path) -
         assert site.external_ids() == site.expected_ids(days)
         assert len(site.external_ids()) == 31 == uploads(site)
         assert site.strava.meter.overshoot() == 0
-
-    in_world(tmp_path, main)
-
-
-def test_two_users_take_turns_day_by_day(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given two users, and a worker with room for one job and little time for each
-        site = Site(world, users=2, google={"shares": SPORTY})
-        app = await site.app(worker=lanes(cold=1))
-        for user in range(2):
-            await site.connect_both(app, user)
-
-        # When the second comes a while after the first
-        first = await start(app, 12, 0)
-        await app.supervisor().start()
-        await until(world, lambda: len(site.activities(0)) == 2)
-        second = await start(app, 12, 1)
-        jobs = [await world.until(app, job.id) for job in (first, second)]
-
-        # Then from there on they take turns
-        assert [job.state for job in jobs] == [JobState.SUCCESS] * 2
-        sent = site.strava.requests.matching(method="POST", path=UPLOADS)
-        turns = [str(site.strava.world.athlete_ids.index(int(each.user or 0))) for each in sent]
-        assert "".join(turns) == "00" + "10" * 10 + "11"
-        for user in range(2):
-            assert site.external_ids(user) == site.expected_ids(days_back(12), user)
-
-    in_world(tmp_path, main)
-
-
-def test_many_at_once_share_the_budget_and_nobody_uploads_twice(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given six users at once, and room for four of them
-        site = Site(world, users=6, google={"shares": SPORTY})
-        app = await site.app(worker=lanes(cold=4))
-        for user in range(6):
-            await site.connect_both(app, user)
-        jobs = [await start(app, 6, user) for user in range(6)]
-        await app.supervisor().start()
-        jobs = [await world.until(app, job.id) for job in jobs]
-
-        # Then each exercise is with its own athlete, and was sent once: who has begun waits
-        assert {job.state for job in jobs} == {JobState.SUCCESS}
-        for user in range(6):
-            assert site.external_ids(user) == site.expected_ids(days_back(6), user)
-        assert uploads(site) == 36
-        for sandbox in (site.google, site.strava):
-            assert sandbox.meter.overshoot() == 0
-            assert sandbox.requests.count(status=429) == 0
 
     in_world(tmp_path, main)
 
@@ -465,42 +414,7 @@ def test_a_crash_after_an_upload_never_makes_a_second_activity(tmp_path: Path, m
             assert records[f"exercise:{number}"].data["strava_activity_id"] == activity.id
         assert made.items() <= {each.external_id: each.id for each in site.activities()}.items()
 
-    in_world(tmp_path, main)
-
-
-@pytest.mark.parametrize("late_s", [-0.001, 0.0, 0.0005, 0.001, 0.002, 0.01, 0.3, 3.0])
-def test_retry_now_racing_the_automatic_resume_starts_the_job_once(
-    tmp_path: Path, late_s: float
-) -> None:
-    async def main(world: World) -> None:
-        # Given a job that an outage has paused, and two workers
-        site = Site(world, google={"shares": SPORTY})
-        app, other = await site.app(), await site.app()
-        await site.connect_both(app)
-        ends = world.clock.now() + timedelta(minutes=10)
-        site.google.faults.add(Fault(kind=FaultKind.OUTAGE, path="/v4/*", ends_at=ends))
-        job = await start(app, 4)
-        await app.supervisor().start()
-        await other.supervisor().start()
-        job = await world.until(app, job.id, JobState.PAUSED)
-        assert job.wake_at is not None
-        site.wire.sent.clear()
-
-        # When somebody taps "retry now" twice, around the moment at which it resumes by itself
-        await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() + late_s)
-        await asyncio.gather(
-            app.jobs.retry_now(job.id), other.jobs.retry_now(job.id), return_exceptions=True
-        )
-        job = await world.until(app, job.id)
-
-        # Then it was started once: each day was read once, each file was sent once
-        assert job.state is JobState.SUCCESS
-        assert days_read(site) == [str(day) for day in days_back(4)]
-        assert uploads(site) == 4
-        starts = Counter(kinds(await app.jobs.events(job.id)))
-        assert starts["thawed"] + starts["retry_now"] == 1
-
-    in_world(tmp_path, main)
+    where_workers_die(tmp_path, main)
 
 
 # ---- which days, and for whom ------------------------------------------------------------------
@@ -541,25 +455,6 @@ def test_days_that_are_held_are_read_again_only_when_asked(tmp_path: Path) -> No
         # What Strava has is not sent again; the totals of the days are compared
         assert everything.summary.unchanged == len(records) - 5
         assert everything.summary.delivered_before == 5
-
-    in_world(tmp_path, main)
-
-
-def test_the_past_is_for_those_who_pay(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app(entitlement=paid_history)
-        await site.connect_both(app)
-        await app.users.set_plan(user_id(0), "free")
-
-        # When somebody on the free plan asks, then nothing is made
-        with pytest.raises(PlanRequired, match="paid plans"):
-            await start(app, 3)
-        assert await app.jobs.list() == []
-
-        # And when they pay, the same request is fine
-        await app.users.set_plan(user_id(0), "premium")
-        assert (await start(app, 3)).state is JobState.PENDING
 
     in_world(tmp_path, main)
 

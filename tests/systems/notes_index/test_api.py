@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from headgate import JobState
-from headgate.model.api_key import Role
 from headgate.sandbox.roam.graph import NewBlock, NewPage
 from headgate.systems.notes_index.settings import ClearBy
 from tests.systems.notes_index.desk import USER, Desk, at_desk
@@ -216,32 +215,6 @@ async def test_a_user_without_a_graph_is_told_to_connect_one(local: Desk) -> Non
     problem(await eve.get("/v1/notes/search", params={"q": "x"}), 409, "not_connected")
 
 
-async def test_the_key_names_the_user_and_others_runs_do_not_exist(local: Desk) -> None:
-    ann, eve = await local.ann(), await local.client(user_id="eve")
-    begun = await start(ann)
-    await local.ended(begun["run_id"])
-
-    assert (await told(eve))["status"] == "idle"
-    assert (await told(eve, RUNS))["data"] == []
-    for path in (f"{RUNS}/{begun['run_id']}", f"{RUNS}/{begun['run_id']}/events"):
-        assert (await ann.get(path)).status_code == 200
-        problem(await eve.get(path), 404, "not_found")
-    problem(await eve.get(STATUS, params={"user_id": USER}), 403, "forbidden")
-    refused = await eve.post(START, json={"connection_id": local.connection.id})
-    problem(refused, 404, "not_found")
-    # An admin has no graph, and names the user.
-    admin = await local.admin()
-    assert problem(await admin.get(STATUS), 422, "invalid_input")["field"] == "user_id"
-    assert (await told(admin, user_id=USER))["run_id"] == begun["run_id"]
-    reader = await local.client(Role.READER, USER)
-    problem(await reader.post(START, json={}), 403, "forbidden")
-
-
-async def test_a_job_of_another_sync_is_no_run(local: Desk) -> None:
-    admin = await local.admin()
-    problem(await admin.get(f"{RUNS}/job_unknown"), 404, "not_found")
-
-
 async def test_to_delete_an_index_takes_a_permission_and_the_number_of_its_pages(
     local: Desk,
 ) -> None:
@@ -270,30 +243,7 @@ async def test_users_may_be_let_delete_their_own_index(tmp_path: Path) -> None:
         assert len(await desk.index.page_uids()) == 3
 
 
-async def test_the_same_request_again_starts_nothing_more(local: Desk) -> None:
-    ann = await local.ann()
-    headers = {"Idempotency-Key": "once"}
-    first = await ann.post(START, json={"mode": "full"}, headers=headers)
-    await local.ended(first.json()["run_id"])
-    again = await ann.post(START, json={"mode": "full"}, headers=headers)
-    assert (again.status_code, again.json()["run_id"]) == (202, first.json()["run_id"])
-
-
 # ---- runs and events ---------------------------------------------------------------------------
-
-
-async def test_runs_are_listed_page_by_page(local: Desk) -> None:
-    ann = await local.ann()
-    ids = [(await local.run()).id for _ in range(5)]
-
-    page = await told(ann, RUNS, limit=2)
-    listed = [each["run_id"] for each in page["data"]]
-    while page["next_cursor"] is not None:
-        page = await told(ann, RUNS, limit=2, after=page["next_cursor"])
-        listed += [each["run_id"] for each in page["data"]]
-
-    assert listed == ids[::-1]
-    assert list(page["data"][0]) == FIELDS
 
 
 async def test_events_have_the_names_and_fields_of_the_specification(local: Desk) -> None:

@@ -1,4 +1,4 @@
-"""A graph of five thousand pages with the embedder that is shipped: cost, and what is found."""
+"""A large graph with the embedder that is shipped: cost, and what is found."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from headgate.connectors.vectors import WordLlamaEmbedder
 from headgate.sandbox.roam.graph import Edit, NewBlock, NewPage
 from tests.systems.notes_index.desk import USER, CountingEmbedder, at_desk
 
-PAGES, BATCH = 5_000, 100
+BATCH = 100
 #: The list of pages and that of their edits.
 LISTING = 2
 
@@ -60,11 +60,12 @@ ASIDE = ["Ask somebody about this some day.", "See also the notes of last year."
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pages", [300, pytest.param(5_000, marks=pytest.mark.thorough)])
 async def test_the_second_run_touches_only_what_changed_and_questions_find_their_block(
-    tmp_path: Path,
+    tmp_path: Path, pages: int
 ) -> None:
     address, embedder = f"sqlite:///{tmp_path}/notes.db", CountingEmbedder(WordLlamaEmbedder())
-    async with at_desk(address, tmp_path, pages=PAGES, batch=BATCH, embedder=embedder) as desk:
+    async with at_desk(address, tmp_path, pages=pages, batch=BATCH, embedder=embedder) as desk:
         blocks = {}
         for title, (answer, _) in KNOWN.items():
             texts = [ASIDE[0], answer, ASIDE[1]]
@@ -72,7 +73,7 @@ async def test_the_second_run_touches_only_what_changed_and_questions_find_their
                 NewPage(title=title, blocks=[NewBlock(text) for text in texts])
             )
             blocks[title] = (made.uid, made.children[1].uid)
-        total = PAGES + len(KNOWN)
+        total = pages + len(KNOWN)
 
         # When everything is indexed
         first = await desk.run()
