@@ -112,10 +112,7 @@ async def test_records_go_to_the_destination_and_receipts_stay_with_what_is_kept
     job = await world.until(app, started.job.id)
 
     assert [each.key for each in shelf.batches[0].records] == [f"run {LAST}"]
-    assert await stored(app, job) == {
-        f"run {LAST}": {"shelf": 1},
-        f"day {LAST}": {"steps": 1},
-    }
+    assert await stored(app, job) == {f"run {LAST}": {"shelf": 1}, f"day {LAST}": {"steps": 1}}
     assert (job.summary.records, job.summary.delivered) == (1, 1)
 
 
@@ -353,11 +350,7 @@ async def test_how_it_stands_is_told_as_it_goes_on(world: World) -> None:
     app = await world.app(sync(ScriptedSource(slowly, "watch")))
     started = await app.backfills.start(asked())
     waiting = await app.jobs.status(started.job.id, user_id="ada")
-    assert (waiting.percent, waiting.finish, waiting.poll_after_s) == (
-        0.0,
-        None,
-        POLL_RESTING_S,
-    )
+    assert (waiting.percent, waiting.finish, waiting.poll_after_s) == (0.0, None, POLL_RESTING_S)
     assert waiting.time_left == "No estimate while no worker can do this."
 
     await app.supervisor().start()
@@ -412,10 +405,7 @@ async def test_a_status_stays_the_same_until_something_happens(world: World) -> 
 
     assert await app.jobs.status(started.job.id) == first
     assert first.error_count == 2
-    assert (first.finish, first.time_left) == (
-        None,
-        "No estimate while requests to watch fail.",
-    )
+    assert (first.finish, first.time_left) == (None, "No estimate while requests to watch fail.")
 
 
 # ---- a probe, and what it may say of whom ------------------------------------------------------

@@ -108,10 +108,7 @@ async def test_the_way_back_is_one_of_those_declared_to_the_letter(world: World)
     url = await app.connections.start("strava", user_id="ada", session=SESSION, redirect_uri=BACK)
     with pytest.raises(InvalidInput, match="given to the provider"):
         await app.connections.finish(
-            user_id="ada",
-            session=SESSION,
-            redirect_uri=f"{BACK}/",
-            query=await site.consent(url),
+            user_id="ada", session=SESSION, redirect_uri=f"{BACK}/", query=await site.consent(url)
         )
 
 
@@ -135,10 +132,7 @@ async def test_a_code_that_is_no_good_connects_nothing(world: World) -> None:
 
     with pytest.raises(GrantRefused):
         await app.connections.finish(
-            user_id="ada",
-            session=SESSION,
-            redirect_uri=BACK,
-            query={**answered, "code": "made-up"},
+            user_id="ada", session=SESSION, redirect_uri=BACK, query={**answered, "code": "made-up"}
         )
     assert await app.connections.of_user("ada") == []
 
@@ -201,11 +195,7 @@ async def test_another_account_does_not_slip_into_a_connections_place(world: Wor
 
     async def connect(athlete: int, connection_id: str | None = None) -> Any:
         url = await app.connections.start(
-            "strava",
-            user_id="ada",
-            session=SESSION,
-            redirect_uri=BACK,
-            connection_id=connection_id,
+            "strava", user_id="ada", session=SESSION, redirect_uri=BACK, connection_id=connection_id
         )
         answered = await site.consent(f"{url}&sandbox_user={athlete}")
         return await app.connections.finish(
@@ -231,11 +221,7 @@ async def test_only_ones_own_connections_can_be_reconnected_and_steered(world: W
 
     for attempt in (
         mine.start(
-            "strava",
-            user_id="bob",
-            session=SESSION,
-            redirect_uri=BACK,
-            connection_id=connection.id,
+            "strava", user_id="bob", session=SESSION, redirect_uri=BACK, connection_id=connection.id
         ),
         mine.pause(connection.id, user_id="bob"),
         mine.resume(connection.id, user_id="bob"),

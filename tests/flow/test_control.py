@@ -214,11 +214,7 @@ async def test_a_failed_job_is_brought_back_by_retry_now(world: World) -> None:
 
     connected = True
     job = await app.jobs.retry_now(job.id)
-    assert (job.state, job.reason, job.finished_at) == (
-        JobState.PENDING,
-        Reason.RETRY_NOW,
-        None,
-    )
+    assert (job.state, job.reason, job.finished_at) == (JobState.PENDING, Reason.RETRY_NOW, None)
     assert (await world.until(app, job.id)).state is JobState.SUCCESS
 
 

@@ -173,8 +173,7 @@ async def test_several_drains_of_a_target_together_send_no_more_at_once(office: 
     office.sender.takes_s["local"] = 1.0
 
     results = await asyncio.gather(
-        office.drain(run_id="background"),
-        *(office.drain(message_id=each) for each in urgent),
+        office.drain(run_id="background"), *(office.drain(message_id=each) for each in urgent)
     )
 
     assert office.sender.most_under_way == 2

@@ -52,11 +52,7 @@ async def ensure(app: App) -> Job:
     return (await app.jobs.ensure("inbox", user_id="ada", connection_id="c")).job
 
 
-def with_inbox(
-    tmp_path: Path,
-    inbox: Inbox,
-    main: Callable[[World, App], Awaitable[None]],
-) -> None:
+def with_inbox(tmp_path: Path, inbox: Inbox, main: Callable[[World, App], Awaitable[None]]) -> None:
     async def started(world: World) -> None:
         app = await world.app(Sync(name="inbox", source=inbox.source))
         await app.supervisor().start()

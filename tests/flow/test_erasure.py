@@ -202,9 +202,7 @@ def test_where_a_provider_has_no_such_endpoint_the_user_has_to_do_it(tmp_path: P
     in_place(tmp_path, main, revoke_url=None)
 
 
-def test_an_authorization_that_the_provider_refuses_already_is_not_revoked(
-    tmp_path: Path,
-) -> None:
+def test_an_authorization_that_the_provider_refuses_already_is_not_revoked(tmp_path: Path) -> None:
     async def main(place: Place, connection: Connection) -> None:
         await place.app.connections.mark_withdrawn(connection, "withdrawn there")
 
@@ -436,9 +434,7 @@ def test_an_erasure_that_fails_again_and_again_keeps_neither_others_nor_the_swee
     in_place(tmp_path, main)
 
 
-def test_a_worker_without_a_system_leaves_its_users_to_workers_that_have_it(
-    tmp_path: Path,
-) -> None:
+def test_a_worker_without_a_system_leaves_its_users_to_workers_that_have_it(tmp_path: Path) -> None:
     async def main(place: Place, connection: Connection) -> None:
         await place.app.users.forget("ada", by="eve", batches_max=0)
         other = await place.site.app(source=strava_source(strava_auth()), systems=[])

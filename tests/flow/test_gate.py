@@ -126,8 +126,7 @@ async def test_a_spent_budget_puts_the_job_off_until_the_window_ends(world: Worl
 @with_world
 async def test_backfill_leaves_the_reserve_and_live_work_takes_it(world: World) -> None:
     app = await world.app(
-        Sync(name="s", source=Limited(requests(1))),
-        Sync(name="much", source=Limited(requests(20))),
+        Sync(name="s", source=Limited(requests(1))), Sync(name="much", source=Limited(requests(20)))
     )
     cold = await submit(app, Lane.COLD, sync="much")
     supervisor = app.supervisor()

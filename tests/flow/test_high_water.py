@@ -27,13 +27,7 @@ from headgate import (
 from headgate.base.encoding import Json
 from headgate.model.change import JobChange
 from headgate.ports.store import ChunkWork
-from tests.worlds import (
-    ScriptedSource,
-    World,
-    kinds,
-    with_dying_workers,
-    with_world,
-)
+from tests.worlds import ScriptedSource, World, kinds, with_dying_workers, with_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 5)
 HASTY = RetryPolicy(errors_max=1, pauses_max=0)

@@ -212,12 +212,7 @@ async def test_after_every_second_day_has_failed_only_those_days_are_read_again(
 
     async def import_all() -> Job:
         submitted = await app.jobs.submit(
-            "history",
-            user_id="ada",
-            connection_id="ada-1",
-            mode="history",
-            start=first,
-            end=LAST,
+            "history", user_id="ada", connection_id="ada-1", mode="history", start=first, end=LAST
         )
         return await world.until(app, submitted.job.id)
 

@@ -30,12 +30,7 @@ from headgate.base.errors import (
 )
 from headgate.connectors.source import ApiSource
 from headgate.flow import recover, rescue
-from headgate.flow.fetch_item import (
-    ItemFetcher,
-    JobItems,
-    fetch_due,
-    reset_item,
-)
+from headgate.flow.fetch_item import ItemFetcher, JobItems, fetch_due, reset_item
 from headgate.flow.items import item_stats
 from headgate.flow.registry import Collection
 from headgate.flow.settle import SETTLE_RESTS_S
@@ -546,12 +541,7 @@ async def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_mor
         await sweeper.run_once()
         other = ItemFetcher(items=place.items, clock=place.clock, worker="worker_2")
         await fetch_due(
-            other,
-            place.ctx,
-            others.fetch,
-            collection=STREAMS,
-            connection_id=CONNECTION,
-            limit=2,
+            other, place.ctx, others.fetch, collection=STREAMS, connection_id=CONNECTION, limit=2
         )
         await heartbeat.run_once()
 
@@ -935,12 +925,7 @@ async def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pend
     async def read(ctx: Context) -> Chunk:
         fetching = ItemFetcher(items=app_items[0], clock=world.clock, worker="worker_1")
         fetched = await fetch_due(
-            fetching,
-            ctx,
-            provider.fetch,
-            collection=STREAMS,
-            connection_id=CONNECTION,
-            limit=10,
+            fetching, ctx, provider.fetch, collection=STREAMS, connection_id=CONNECTION, limit=10
         )
         return Chunk.of_items(fetched, cursor="more")
 

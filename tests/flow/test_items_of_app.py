@@ -63,11 +63,7 @@ async def test_each_collection_has_numbers_of_its_own(world: World) -> None:
     attachments = await app.items.stats(ATTACHMENTS.name, user_id="bob")
     comments = await app.items.stats(COMMENTS.name)
 
-    assert (attachments.title, attachments.stuck, attachments.retries) == (
-        "Attachments",
-        1,
-        {1: 1},
-    )
+    assert (attachments.title, attachments.stuck, attachments.retries) == ("Attachments", 1, {1: 1})
     assert attachments.of_user is not None and not any(attachments.of_user.values())
     assert (comments.states[ItemState.PENDING], comments.of_user) == (1, None)
 

@@ -21,14 +21,7 @@ from headgate.base.clock import SystemClock
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.registry import Registry
 from tests.unit.values import make_job
-from tests.worlds import (
-    Read,
-    ScriptedSource,
-    World,
-    in_world,
-    with_dying_workers,
-    with_world,
-)
+from tests.worlds import Read, ScriptedSource, World, in_world, with_dying_workers, with_world
 
 
 class Diary:

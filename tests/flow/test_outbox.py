@@ -38,14 +38,7 @@ from headgate.store.sql.tables import messages
 from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
 from tests.outboxes import LOCAL, TOPIC, PostOffice, ScriptedSender, in_post_office, target
 from tests.unit.connectors.fakes import ScriptedTransport
-from tests.worlds import (
-    START,
-    ScriptedSource,
-    World,
-    as_test,
-    with_dying_workers,
-    with_world,
-)
+from tests.worlds import START, ScriptedSource, World, as_test, with_dying_workers, with_world
 
 with_post_office = as_test(in_post_office)
 

@@ -426,12 +426,7 @@ async def test_connections_of_the_source_are_candidates_and_broken_ones_are_skip
 async def test_a_destination_with_users_needs_their_connection_there(world: World) -> None:
     site = Site(world)
     sync = Sync(name="out", source=ScriptedSource(nothing), destination=outgoing())
-    app = await world.app(
-        sync,
-        schedules=[nightly(sync="out")],
-        transport=site.wire,
-        vault=vault(),
-    )
+    app = await world.app(sync, schedules=[nightly(sync="out")], transport=site.wire, vault=vault())
     connection = await site.connect(app, "ada")
     await app.users.seen("bob")
 

@@ -162,10 +162,7 @@ async def test_a_page_that_failed_on_its_way_counts_once(world: World) -> None:
     async def read(ctx: Context) -> Chunk:
         page = await three_pages(ctx)
         return Chunk(
-            records=[Record("a", {})],
-            events=page.events,
-            counts=page.counts,
-            cursor=page.cursor,
+            records=[Record("a", {})], events=page.events, counts=page.counts, cursor=page.cursor
         )
 
     sync = Sync(name="notes", source=ScriptedSource(read), destination=Flaky())

@@ -352,12 +352,7 @@ async def test_backfills_read_the_days_that_are_not_held_as_those_that_come_alon
     monkeypatch.setattr(module, "DAYS_AT_ONCE", 20)
 
     outcomes = await app.jobs.submit_many(
-        [
-            request("ada", **days),
-            request("ada"),
-            request("bob", **days),
-            request("eve", **days),
-        ]
+        [request("ada", **days), request("ada"), request("bob", **days), request("eve", **days)]
     )
 
     assert statuses(outcomes) == [CREATED, ACTIVE, CREATED, CREATED]

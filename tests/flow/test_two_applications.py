@@ -7,14 +7,7 @@ import pytest
 
 from headgate import App, Chunk, Context, JobState, Lane, RetryPolicy, Sync, Transient
 from headgate.model import change
-from tests.worlds import (
-    START,
-    ScriptedSource,
-    World,
-    kinds,
-    lanes,
-    with_dying_workers,
-)
+from tests.worlds import START, ScriptedSource, World, kinds, lanes, with_dying_workers
 
 
 def sync(name: str, *, takes_s: float = 1.0) -> Sync:

@@ -11,15 +11,12 @@ def test_no_event_is_a_bare_text() -> None:
 
     assert calls
     assert [call for call in calls if not re.fullmatch(r"\w*LogEvent\.[A-Z_]+", call.event)] == []
-
-
-def test_every_event_is_in_snake_case_and_named_as_its_member() -> None:
+    # Each is in snake case, and named as its member.
     assert [event.value for event in LogEvent] == [event.name.lower() for event in LogEvent]
 
 
-def test_every_event_is_logged_somewhere() -> None:
-    assert set(logged_as(PACKAGE, LogEvent)) == set(LogEvent)
+def test_every_event_is_logged_somewhere_and_documented_with_its_levels_and_fields() -> None:
+    logged = logged_as(PACKAGE, LogEvent)
 
-
-def test_every_event_is_documented_with_its_levels_and_fields() -> None:
-    assert documented("docs/reference/log-events.md") == logged_as(PACKAGE, LogEvent)
+    assert set(logged) == set(LogEvent)
+    assert documented("docs/reference/log-events.md") == logged

@@ -19,6 +19,7 @@ def program(script: str, folder: Path) -> QueueProgram:
     return python_program(script, script, f"sqlite:///{folder}/bench.db", folder)
 
 
+@pytest.mark.thorough
 def test_one_part_runs_and_ends_with_a_line_for_machines() -> None:
     command = [sys.executable, "-m", "bench.engine", "--only", "version", "--quick"]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -51,7 +52,7 @@ def test_the_figures_have_the_names_that_others_look_for(figure: str) -> None:
     assert any(named.search(source) for source in sources), figure
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", ["headgate_peer", "bare_peer"])
 def test_a_program_submits_and_works_in_processes_of_its_own(script: str, tmp_path: Path) -> None:
     measured = program(script, tmp_path)

@@ -5,11 +5,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from cronsim import CronSim
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.base.zones import instants_of, wall_of
 from headgate.policy.cron import next_tick, next_ticks, ticks_until
+from tests.profiles import examples
 
 BERLIN = ZoneInfo("Europe/Berlin")
 #: Zones whose clocks are set by an hour, by half an hour, at midnight, or never.
@@ -71,6 +72,7 @@ def test_fixed_times_fire_once_for_each_time_that_the_expression_has(
     assert len(shown) == len(set(shown))
 
 
+@settings(max_examples=examples(0.5))
 @given(repeating, zones, instants)
 def test_repeating_times_fire_whenever_the_clock_shows_them(
     cron: str, zone: ZoneInfo, after: datetime

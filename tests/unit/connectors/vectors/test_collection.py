@@ -17,14 +17,19 @@ from headgate.connectors.vectors import (
     VectorDocument,
     VectorIndex,
     WordLlamaEmbedder,
+    collection,
     piece_ids,
     split,
+    tables,
 )
 from headgate.connectors.vectors.collection import KEEP_MIN, LOCK_WAIT_S_MAX, write
 from headgate.connectors.vectors.locking import LockTaken, with_lock
-from headgate.connectors.vectors.tables import FILES_MAX, VERSIONS_MAX, folder_of
+from headgate.connectors.vectors.tables import FILES_MAX, folder_of
 from tests.profiles import examples
 from tests.vectors import LetterEmbedder, document, labelled, letters, opened, texts_of
+
+#: Fewer than there really may be, which would take a second.
+VERSIONS_MAX = 10
 
 SENTENCES = {
     "cat": "The cat sleeps on the warm windowsill all afternoon.",
@@ -52,6 +57,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.thorough
 async def test_each_of_ten_questions_finds_its_sentence_first(tmp_path: Path) -> None:
     embedder = WordLlamaEmbedder()
     index = await VectorIndex.open(tmp_path)
@@ -308,7 +314,10 @@ async def test_many_small_files_become_one_and_everything_is_still_there(tmp_pat
     assert len(list(orphan.parent.iterdir())) == 1
 
 
-async def test_old_versions_are_removed_when_there_are_many(tmp_path: Path) -> None:
+async def test_old_versions_are_removed_when_there_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "VERSIONS_MAX", VERSIONS_MAX)
     notes = await opened(tmp_path)
     for number in range(VERSIONS_MAX + 3):
         await notes.upsert([document("page", f"text {number}")])
@@ -322,8 +331,10 @@ async def test_old_versions_are_removed_when_there_are_many(tmp_path: Path) -> N
 
 
 async def test_a_writer_waits_for_another_only_so_long_and_says_whom_to_look_for(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # So that it does not look 12,000 times.
+    monkeypatch.setattr(collection, "LOCK_POLL_S", 1.0)
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
     index = await VectorIndex.open(tmp_path, clock=clock)
     notes = await index.collection("notes", LetterEmbedder())

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.base.clock import ManualClock
@@ -10,6 +10,7 @@ from headgate.sandbox.roam.actions import BadAction, parse_action
 from headgate.sandbox.roam.facts import CHILDREN, PAGE, PARENTS, REFS, Effort, Facts
 from headgate.sandbox.roam.graph import Graph
 from headgate.sandbox.roam.writing import Writer
+from tests.profiles import examples
 from tests.unit.sandbox.roam.worlds import START
 
 PAGES = 4
@@ -86,6 +87,7 @@ def shown(facts: Facts, graph: Graph) -> dict[str, Any]:
     return found
 
 
+@settings(max_examples=examples(0.3))
 @given(st.lists(st.tuples(ACTIONS, st.booleans()), max_size=12))
 def test_a_graph_shows_every_edit_and_nothing_else(steps: list[tuple[Any, bool]]) -> None:
     graph = Graph(ManualClock(START), "g", seed=1, pages=PAGES)
