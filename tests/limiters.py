@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import pytest
 from redis import Redis
 from sqlalchemy import select
 
@@ -43,6 +44,9 @@ from tests import dynamo, stores
 T = TypeVar("T")
 
 KINDS = ("sqlite", "postgres", "ministack", "moto", "redis", "memory")
+#: What decides is written twice: in Python, and for Redis in Lua. Those in databases run the first,
+#: and `test_limiter_alike.py` holds them to it.
+twice_decided = pytest.mark.parametrize("bench", ["memory", "redis"], indirect=True)
 #: Strava's limits, as its documentation gives them.
 STRAVA = Budget("strava", [Limit(100, per="15min", reserve=20), Limit(1000, per="day")])
 

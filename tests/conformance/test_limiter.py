@@ -3,8 +3,6 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from headgate.base.clock import ManualClock
 from headgate.model.budget import Budget, Exhausted, Granted, Limit, RefusalReason, Scope
 from headgate.model.job import Lane
@@ -26,12 +24,12 @@ from tests.limiters import (
     granted,
     reason_of,
     spend,
+    twice_decided,
 )
 from tests.stores import until_one_waits
 
 NOON_05 = datetime(2026, 1, 5, 12, 5, tzinfo=UTC)
 QUARTER = datetime(2026, 1, 5, 12, 15, tzinfo=UTC)
-MIDNIGHT = datetime(2026, 1, 6, tzinfo=UTC)
 GUARD = timedelta(seconds=2)
 
 TINY = Budget("tiny", [Limit(3, per="15min"), Limit(5, per="day")], paced=False)
@@ -89,26 +87,7 @@ async def test_a_spent_window_refuses_until_it_ends_and_counts_nothing(
     assert (await granted(limiter, TINY)).remaining == 1
 
 
-async def test_a_request_is_counted_in_all_windows_or_in_none(
-    limiter: Limiter, clock: ManualClock
-) -> None:
-    # Given a day that is spent in two quarters of an hour
-    await spend(limiter, TINY, 3)
-    clock.advance(900)
-    await spend(limiter, TINY, 2)
-
-    # When a request finds room in the quarter, but none in the day
-    answer = await exhausted(limiter, TINY)
-
-    # Then the day is what it waits for, and the quarter is as it was
-    assert (answer.reason, answer.limit, answer.until) == (
-        RefusalReason.SPENT,
-        "day",
-        MIDNIGHT + GUARD,
-    )
-    assert await used(limiter, TINY) == {"15min": 2, "day": 5}
-
-
+@twice_decided
 async def test_close_to_an_edge_a_request_counts_on_both_sides(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -126,6 +105,7 @@ async def test_close_to_an_edge_a_request_counts_on_both_sides(
     assert reason_of(await acquire(limiter, TINY)) is RefusalReason.SPENT
 
 
+@twice_decided
 async def test_a_full_window_holds_the_first_moments_of_the_next(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -142,27 +122,7 @@ async def test_a_full_window_holds_the_first_moments_of_the_next(
     await granted(limiter, TINY)
 
 
-async def test_a_rolling_window_frees_what_is_older_than_its_length(
-    limiter: Limiter, clock: ManualClock
-) -> None:
-    # Given two requests, and another twenty seconds later
-    await spend(limiter, ROLLING, 2)
-    clock.advance(20)
-    await spend(limiter, ROLLING, 1)
-
-    # When it is full
-    answer = await exhausted(limiter, ROLLING)
-
-    # Then the first two are out of it after a minute, and a little more that it counts whole
-    assert (answer.reason, answer.limit) == (RefusalReason.SPENT, "min")
-    assert timedelta(seconds=60) < answer.until - NOON_05 <= timedelta(seconds=62)
-    clock.advance(answer.wait_s - 0.001)
-    assert reason_of(await acquire(limiter, ROLLING)) is RefusalReason.SPENT
-    clock.advance(0.001)
-    await spend(limiter, ROLLING, 2)
-    assert reason_of(await acquire(limiter, ROLLING)) is RefusalReason.SPENT
-
-
+@twice_decided
 async def test_a_limit_of_one_kind_leaves_other_requests_alone(limiter: Limiter) -> None:
     # Given a budget that limits uploads, and everything
     budget = Budget(
@@ -211,6 +171,7 @@ async def test_each_connection_has_its_own_and_all_share_the_applications(
 # ---- lanes -------------------------------------------------------------------------------------
 
 
+@twice_decided
 async def test_backfill_leaves_the_reserve_and_live_work_takes_it(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -226,61 +187,6 @@ async def test_backfill_leaves_the_reserve_and_live_work_takes_it(
     assert (answer.reason, answer.until) == (RefusalReason.RESERVE, QUARTER + GUARD)
     assert (await spend(limiter, STRAVA, 20))[-1].remaining == 0
     assert reason_of(await acquire(limiter, STRAVA)) is RefusalReason.SPENT
-
-
-async def test_backfill_is_paced_over_what_is_left_of_the_window(
-    limiter: Limiter, clock: ManualClock
-) -> None:
-    # Given ten minutes left, and forty requests: one in fifteen seconds
-    await spend(limiter, STRAVA, 59)
-    await granted(limiter, STRAVA, COLD)
-
-    # When backfill asks again at once
-    answer = await exhausted(limiter, STRAVA, COLD)
-
-    # Then it waits for its turn, while live work goes by
-    assert (answer.reason, answer.wait_s, answer.limit) == (RefusalReason.PACE, 15.0, "15min")
-    await granted(limiter, STRAVA)
-    clock.advance(14.999)
-    assert reason_of(await acquire(limiter, STRAVA, COLD)) is RefusalReason.PACE
-    clock.advance(0.001)
-    await granted(limiter, STRAVA, COLD)
-
-
-async def test_backfill_waits_a_second_however_much_is_left(limiter: Limiter) -> None:
-    plenty = Budget("plenty", [Limit(100_000, per="15min", reserve=20)])
-    await granted(limiter, plenty, COLD)
-
-    assert (await exhausted(limiter, plenty, COLD)).wait_s == 1.0
-
-
-async def test_backfill_of_an_unpaced_budget_spends_at_once(limiter: Limiter) -> None:
-    budget = Budget("fast", [Limit(10, per="hour", reserve=4)], paced=False)
-    await spend(limiter, budget, 6, COLD)
-
-    assert reason_of(await acquire(limiter, budget, COLD)) is RefusalReason.RESERVE
-
-
-async def test_the_reserve_shrinks_with_the_window_where_it_may(
-    limiter: Limiter, clock: ManualClock
-) -> None:
-    # Given ten left of a hundred, in the middle of a window that keeps twenty, half of it now
-    budget = Budget(
-        "decays", [Limit(100, per="15min", reserve=20)], reserve_decay=True, paced=False
-    )
-    clock.advance(150)
-    await limiter.charge(budget, COLD, times=90)
-    [window] = (await limiter.use(budget, connection_id=None)).windows
-    assert (window.remaining, window.reserved) == (10, 10)
-
-    # When backfill asks now, and when it was told to
-    answer = await exhausted(limiter, budget, COLD)
-    clock.advance(answer.wait_s)
-
-    # Then the first was refused, and the second is granted long before the window ends
-    assert answer.reason is RefusalReason.RESERVE
-    assert answer.until < QUARTER
-    await granted(limiter, budget, COLD)
 
 
 # ---- many at once ------------------------------------------------------------------------------
@@ -370,15 +276,13 @@ async def test_a_caller_that_gives_up_leaves_the_answers_of_others_alone(limiter
     assert 12 <= window.used <= 24
 
 
-@pytest.mark.parametrize("lane", Lane)
-async def test_a_budget_without_limits_grants_and_counts_nothing(
-    limiter: Limiter, lane: Lane
-) -> None:
+@twice_decided
+async def test_a_budget_without_limits_grants_and_counts_nothing(limiter: Limiter) -> None:
     budget = Budget("slots alone", [], slots=5)
 
-    answer = await granted(limiter, budget, ask(lane))
-
-    assert (answer.remaining, answer.resets_at) == (None, None)
+    for lane in Lane:
+        answer = await granted(limiter, budget, ask(lane))
+        assert (answer.remaining, answer.resets_at) == (None, None)
 
 
 async def test_a_limiter_is_closed_twice_without_harm(limiter: Limiter) -> None:

@@ -34,6 +34,7 @@ from tests.limiters import (
     grants_at_once,
     reason_of,
     spend,
+    twice_decided,
 )
 from tests.servers import unused_port
 
@@ -53,6 +54,7 @@ def closed_for(wait: timedelta) -> BudgetClosure:
 # ---- slots -------------------------------------------------------------------------------------
 
 
+@twice_decided
 async def test_a_request_needs_a_slot_as_well_as_room(limiter: Limiter) -> None:
     # Given two requests under way
     first, _ = await spend(limiter, SLOTS, 2)
@@ -66,13 +68,6 @@ async def test_a_request_needs_a_slot_as_well_as_room(limiter: Limiter) -> None:
     assert 0 < answer.wait_s <= 0.5
     assert (await granted(limiter, SLOTS)).remaining == 97
     assert reason_of(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
-
-
-async def test_a_free_slot_is_no_way_around_a_spent_window(limiter: Limiter) -> None:
-    budget = Budget("both", [Limit(1, per="hour")], slots=5, paced=False)
-    await limiter.release(budget, HOT, await granted(limiter, budget))
-
-    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
 
 
 async def test_a_slot_whose_worker_died_is_free_after_its_lease(
@@ -93,22 +88,6 @@ async def test_a_slot_whose_worker_died_is_free_after_its_lease(
     await granted(limiter, SLOTS)
     assert reason_of(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
     assert (await limiter.use(SLOTS, connection_id=None)).slots_used == 2
-
-
-async def test_a_slot_given_back_twice_or_late_frees_nobody_elses(
-    limiter: Limiter, clock: ManualClock
-) -> None:
-    # Given a slot that ran out of its lease, and two that were taken after it
-    late = await granted(limiter, SLOTS)
-    clock.advance(60)
-    await spend(limiter, SLOTS, 2)
-
-    # When the late one is given back, twice
-    await limiter.release(SLOTS, HOT, late)
-    await limiter.release(SLOTS, HOT, late)
-
-    # Then the others still hold theirs
-    assert reason_of(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
 
 
 async def test_slots_may_be_counted_for_each_connection(limiter: Limiter) -> None:
@@ -137,6 +116,7 @@ EDGES = Budget("edges", [Limit(10, per="15min")], slots=20, paced=False)
 TO_THE_EDGE_S = 600.0
 
 
+@twice_decided
 async def test_what_is_on_its_way_over_an_edge_takes_room_on_the_other_side(
     limiter: Limiter, bench: Bench, clock: ManualClock
 ) -> None:
@@ -160,6 +140,7 @@ async def test_what_is_on_its_way_over_an_edge_takes_room_on_the_other_side(
     assert reason_of(await acquire(limiter, EDGES)) is RefusalReason.SPENT
 
 
+@twice_decided
 async def test_what_is_on_its_way_when_its_process_dies_counts_on_the_other_side(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -175,6 +156,7 @@ async def test_what_is_on_its_way_when_its_process_dies_counts_on_the_other_side
     assert reason_of(await acquire(limiter, EDGES)) is RefusalReason.SPENT
 
 
+@twice_decided
 async def test_backfill_leaves_the_reserve_beside_what_is_on_its_way(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -187,6 +169,7 @@ async def test_backfill_leaves_the_reserve_beside_what_is_on_its_way(
     assert len(await grants_at_once(limiter, budget, 10, HOT)) == 3
 
 
+@twice_decided
 async def test_what_ends_in_the_window_of_its_grant_or_counts_in_both_is_not_counted_again(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -206,6 +189,7 @@ async def test_what_ends_in_the_window_of_its_grant_or_counts_in_both_is_not_cou
     assert window.used == 1
 
 
+@twice_decided
 async def test_without_slots_what_was_late_is_counted_when_it_ends(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -218,6 +202,7 @@ async def test_without_slots_what_was_late_is_counted_when_it_ends(
     assert len(await grants_at_once(limiter, budget, 20)) == 9
 
 
+@twice_decided
 async def test_in_a_rolling_window_a_late_request_counts_from_its_end_and_once(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -254,16 +239,7 @@ async def test_the_providers_count_corrects_ours_upwards(limiter: Limiter) -> No
     assert (day.used, day.hot, day.theirs) == (401, 4, 400)
 
 
-async def test_the_providers_count_never_lowers_ours(limiter: Limiter) -> None:
-    # Given ten requests, of which the provider has seen five: the rest is on its way
-    *_, last = await spend(limiter, STRAVA, 10)
-    await limiter.observe(STRAVA, HOT, last, {"15min": 5})
-    await limiter.observe(STRAVA, HOT, last, {"15min": 4})
-
-    quarter, day = (await limiter.use(STRAVA, connection_id=None)).windows
-    assert (quarter.used, quarter.theirs, day.theirs) == (10, 5, None)
-
-
+@twice_decided
 async def test_counts_of_limits_that_are_not_declared_are_ignored(limiter: Limiter) -> None:
     grant = await granted(limiter, STRAVA)
     await limiter.observe(STRAVA, HOT, grant, {"month": 10_000})
@@ -272,25 +248,7 @@ async def test_counts_of_limits_that_are_not_declared_are_ignored(limiter: Limit
     assert (await granted(limiter, STRAVA)).remaining == 98
 
 
-async def test_an_answer_of_the_old_window_does_not_close_the_new_one(
-    limiter: Limiter, clock: ManualClock
-) -> None:
-    # Given requests well before the edge, and close to it
-    early = await granted(limiter, STRAVA)
-    clock.advance(599)
-    close = await granted(limiter, STRAVA)
-
-    # When both are answered in the next window, with the old one full
-    clock.advance(5)
-    for grant in (early, close):
-        await limiter.observe(STRAVA, HOT, grant, {"15min": 100})
-
-    # Then the new one has counted only what may have arrived in it
-    quarter, _ = (await limiter.use(STRAVA, connection_id=None)).windows
-    assert quarter.used == 1
-    assert (await granted(limiter, STRAVA)).remaining == 98
-
-
+@twice_decided
 async def test_a_rolling_windows_count_is_corrected_as_a_whole(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -335,35 +293,7 @@ async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
     assert (await limiter.use(STRAVA, connection_id=None)).closed_until is None
 
 
-async def test_a_429_with_the_day_spent_closes_until_midnight(limiter: Limiter) -> None:
-    grant = await granted(limiter, STRAVA)
-    await limiter.observe(STRAVA, HOT, grant, {"15min": 7, "day": 1000})
-
-    closed = await limiter.close_budget(STRAVA, HOT, retry_after_s=None)
-
-    assert closed == closed_for(MIDNIGHT + GUARD - NOON_05)
-
-
-@pytest.mark.parametrize(
-    ("retry_after_s", "closed_s"),
-    [(90.0, 90), (1.5, 1.5), (0.0, 1), (-5.0, 1), (10**9, 25 * 3600)],
-)
-async def test_a_429_that_says_how_long_is_believed_within_reason(
-    limiter: Limiter, retry_after_s: float, closed_s: float
-) -> None:
-    closed = await limiter.close_budget(STRAVA, HOT, retry_after_s=retry_after_s)
-
-    assert closed == closed_for(timedelta(seconds=closed_s))
-    assert (await exhausted(limiter, STRAVA)).until == closed.until
-
-
-async def test_a_429_never_opens_what_another_closed_for_longer(limiter: Limiter) -> None:
-    longer = await limiter.close_budget(STRAVA, HOT, retry_after_s=3600)
-
-    assert await limiter.close_budget(STRAVA, HOT, retry_after_s=5) == longer
-    assert (await exhausted(limiter, STRAVA)).until == longer.until
-
-
+@twice_decided
 async def test_a_429_of_a_rolling_window_closes_it_for_a_minute(limiter: Limiter) -> None:
     budget = Budget("rolling", [Limit(100, per="hour", rolling=True)], paced=False)
 
@@ -372,6 +302,7 @@ async def test_a_429_of_a_rolling_window_closes_it_for_a_minute(limiter: Limiter
     assert closed == closed_for(timedelta(minutes=1))
 
 
+@twice_decided
 async def test_a_429_of_one_connections_limit_closes_that_connection(limiter: Limiter) -> None:
     budget = Budget("fitbit", [Limit(150, per="hour", scope=Scope.CONNECTION)], paced=False)
     await limiter.close_budget(budget, ask(of="a"), retry_after_s=None)
@@ -396,20 +327,10 @@ async def test_a_429_that_names_the_applications_limit_closes_it_for_every_conne
     assert (await exhausted(limiter, budget, ask(of="b"))).until == all_of_us.until
 
 
-async def test_a_429_of_a_budget_that_limits_nothing_says_how_long_to_wait(
-    limiter: Limiter,
-) -> None:
-    nothing = Budget("nothing", [])
-    await granted(limiter, nothing)
-
-    for said_s, closed_s in ((None, 60), (5, 5)):
-        closed = await limiter.close_budget(nothing, HOT, retry_after_s=said_s)
-        assert closed == closed_for(timedelta(seconds=closed_s))
-
-
 # ---- what is told ------------------------------------------------------------------------------
 
 
+@twice_decided
 async def test_requests_that_were_sent_unasked_are_counted_whatever_is_left(
     limiter: Limiter,
 ) -> None:
@@ -447,16 +368,7 @@ async def test_it_is_told_who_spent_what(limiter: Limiter, clock: ManualClock) -
     assert (use.slots_used, use.slots) == (0, None)
 
 
-async def test_looking_counts_nothing(limiter: Limiter, bench: Bench) -> None:
-    await granted(limiter, STRAVA)
-    before = await bench.ledgers()
-
-    await limiter.use(STRAVA, connection_id="a")
-    await limiter.use(STRAVA, connection_id=None)
-
-    assert (await bench.ledgers())["strava"] == before["strava"]
-
-
+@twice_decided
 async def test_a_budget_that_was_never_used_is_whole(limiter: Limiter) -> None:
     use = await limiter.use(STRAVA, connection_id="nobody")
 
@@ -574,6 +486,7 @@ async def test_it_is_remembered_that_a_limiter_elsewhere_has_begun(database: Dat
 # ---- a clock that is set back ------------------------------------------------------------------
 
 
+@twice_decided
 async def test_a_clock_that_is_set_back_forgets_nothing_of_a_rolling_window(
     limiter: Limiter, clock: ManualClock
 ) -> None:
