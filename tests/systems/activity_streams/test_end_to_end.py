@@ -1,4 +1,4 @@
-"""Streams of an athlete's activities, live and backfill, on each database in real time.
+"""Streams of an athlete's activities, live and backfill, on Postgres in real time.
 
 Everything is real but Strava and its hurry: no pacing, and limits wide enough not to wait.
 """
@@ -45,7 +45,7 @@ async def until_done(app: App, job_id: str) -> None:
     assert job.state.value == "success", (job.reason, job.error)
 
 
-async def test_every_stream_is_fetched_once_and_served(address: str) -> None:
+async def test_every_stream_is_fetched_once_and_served(postgres_address: str) -> None:
     wide = Limits(overall_15min=2000, overall_day=20_000, read_15min=2000, read_day=20_000)
     there = Strava(SystemClock(), activities=ACTIVITIES, stream_points=60, limits=wide)
     with serving(there) as url:
@@ -59,7 +59,7 @@ async def test_every_stream_is_fetched_once_and_served(address: str) -> None:
         ports = frozenset([urlsplit(url).port or 0])
         rules = AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
         transport = AiohttpTransport(rules)
-        app = App(address, syncs=activity_streams(api), vault=vault(), transport=transport)
+        app = App(postgres_address, syncs=activity_streams(api), vault=vault(), transport=transport)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(transport.close)
             await stack.enter_async_context(app)

@@ -60,9 +60,9 @@ def providers() -> dict[str, Any]:
 
 
 @pytest.fixture
-async def place(address: str, providers: dict[str, Any]) -> AsyncIterator[Place]:
+async def place(sqlite_address: str, providers: dict[str, Any]) -> AsyncIterator[Place]:
     """All three on one database."""
-    async with working(address, *shipped(), reading_list(), providers=providers) as place:
+    async with working(sqlite_address, *shipped(), reading_list(), providers=providers) as place:
         yield place
 
 
@@ -132,9 +132,9 @@ async def test_what_both_ask_of_strava_is_asked_of_its_user_at_once(place: Place
     assert sorted(scopes_in(url)) == sorted({*SCOPES, *UPLOAD_SCOPES})
 
 
-async def test_alone_a_system_asks_for_no_more_than_it_needs(address: str) -> None:
+async def test_alone_a_system_asks_for_no_more_than_it_needs(sqlite_address: str) -> None:
     _, health = shipped()
-    async with working(address, health) as place:
+    async with working(sqlite_address, health) as place:
         url = await place.app.connections.start(
             "strava",
             user_id="ada",

@@ -1,4 +1,4 @@
-"""A whole import as a product does it: over HTTP, in a browser's steps, on each database.
+"""A whole import as a product does it: over HTTP, in a browser's steps.
 
 Everything is real but the providers and their hurry: no pacing, and limits wide enough not to wait.
 """
@@ -34,7 +34,7 @@ from headgate.web.server import build
 from tests.connecting import key_entries
 from tests.health import SPORTY
 
-DAYS = 6
+DAYS = 2
 
 
 class Product:
@@ -120,8 +120,8 @@ async def product(address: str) -> AsyncIterator[Product]:
                 await transport.close()
 
 
-async def test_a_user_s_past_is_imported_and_followed(address: str) -> None:
-    async with product(address) as site:
+async def test_a_user_s_past_is_imported_and_followed(postgres_address: str) -> None:
+    async with product(postgres_address) as site:
         yesterday = site.app.clock.now().date() - timedelta(days=1)
         asked = {
             "userId": "ada",
@@ -173,8 +173,10 @@ async def test_a_user_s_past_is_imported_and_followed(address: str) -> None:
         assert "100%" in page
 
 
-async def test_recent_days_are_kept_fresh_for_everybody_and_imported_once(address: str) -> None:
-    async with product(address) as site:
+async def test_recent_days_are_kept_fresh_for_everybody_and_imported_once(
+    sqlite_address: str,
+) -> None:
+    async with product(sqlite_address) as site:
 
         async def ended(job_id: str) -> Any:
             while True:
@@ -205,7 +207,7 @@ async def test_recent_days_are_kept_fresh_for_everybody_and_imported_once(addres
                 "user_id": "ada",
                 "source": "fitbit",
                 "destination": "strava",
-                "start_date": str(today - timedelta(days=3)),
+                "start_date": str(today - timedelta(days=2)),
                 "end_date": str(today),
             }
             status, slow, _ = await site.call("POST", "/v1/jobs", json=asked)

@@ -30,16 +30,9 @@ FIELDS = [
 
 
 @pytest.fixture
-async def desk(address: str, tmp_path: Path) -> AsyncIterator[Desk]:
-    """A graph on each database in turn."""
-    async with at_desk(address, tmp_path, pages=10, batch=4) as desk:
-        yield desk
-
-
-@pytest.fixture
-async def local(tmp_path: Path) -> AsyncIterator[Desk]:
-    """The same on SQLite, for what does not depend on the database."""
-    async with at_desk(f"sqlite:///{tmp_path}/notes.db", tmp_path, pages=10, batch=4) as desk:
+async def desk(sqlite_address: str, tmp_path: Path) -> AsyncIterator[Desk]:
+    """A graph of three batches."""
+    async with at_desk(sqlite_address, tmp_path, pages=10, batch=4) as desk:
         yield desk
 
 
@@ -147,41 +140,41 @@ async def test_from_running_by_cancelling_to_cancelled(desk: Desk) -> None:
     problem(await ann.post(START, json={"resume": True}), 409, "illegal_transition")
 
 
-async def test_a_failed_run_tells_why_and_what_it_has_done(local: Desk) -> None:
-    ann = await local.ann()
-    local.embedder.hold.clear()
+async def test_a_failed_run_tells_why_and_what_it_has_done(desk: Desk) -> None:
+    ann = await desk.ann()
+    desk.embedder.hold.clear()
     begun = await start(ann)
-    await local.embedder.held.wait()
-    local.roam.encrypt()
-    local.embedder.hold.set()
-    await local.ended(begun["run_id"])
+    await desk.embedder.held.wait()
+    desk.roam.encrypt()
+    desk.embedder.hold.set()
+    await desk.ended(begun["run_id"])
 
     failed = await told(ann)
     assert failed["status"] == "failed"
     assert failed["error"] and failed["finished_at"]
     assert (failed["summary"]["total_pages"], failed["summary"]["processed"]) == (10, 4)
     # An admin is told the reason itself.
-    admin = await local.admin()
+    admin = await desk.admin()
     assert "encrypted" in (await told(admin, user_id=USER))["error"]
 
 
-async def test_a_pending_run_is_cancelled_at_once(local: Desk) -> None:
-    ann = await local.ann()
-    submitted = await local.app.jobs.submit(
-        "notes-index", user_id=USER, connection_id=local.connection.id, delay_s=600
+async def test_a_pending_run_is_cancelled_at_once(desk: Desk) -> None:
+    ann = await desk.ann()
+    submitted = await desk.app.jobs.submit(
+        "notes-index", user_id=USER, connection_id=desk.connection.id, delay_s=600
     )
     assert (await told(ann))["status"] == "running"
     cancelled = (await ann.post(CANCEL)).json()
     assert (cancelled["status"], cancelled["error"]) == ("cancelled", "cancelled")
-    assert (await local.app.jobs.get(submitted.job.id)).state is JobState.CANCELLED
+    assert (await desk.app.jobs.get(submitted.job.id)).state is JobState.CANCELLED
 
 
 # ---- refusals ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
+async def test_a_wrong_field_is_named_and_nothing_starts(desk: Desk) -> None:
+    ann = await desk.ann()
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"mode": "history"}, "mode"),
         ({"mode": "everything"}, "mode"),
         ({"mode": "full", "since": 1705000000000}, "since"),
@@ -196,47 +189,42 @@ async def test_a_pending_run_is_cancelled_at_once(local: Desk) -> None:
         ({"clear": "yes"}, "clear"),
         ({"resume": True, "mode": "full"}, "mode"),
         ({"resume": True, "clear": True}, "clear"),
-    ],
-)
-async def test_a_wrong_field_is_named_and_nothing_starts(
-    local: Desk, body: dict[str, Any], field: str
-) -> None:
-    ann = await local.ann()
-    refused = problem(await ann.post(START, json=body), 422, "invalid_input")
-    assert refused["field"] == field
-    if field == "state_file":
-        assert "the checkpoint is in the store" in refused["detail"]
+    ]
+    for body, field in cases:
+        refused = problem(await ann.post(START, json=body), 422, "invalid_input")
+        assert refused["field"] == field
+        if field == "state_file":
+            assert "the checkpoint is in the store" in refused["detail"]
     assert (await told(ann))["status"] == "idle"
 
 
-async def test_a_user_without_a_graph_is_told_to_connect_one(local: Desk) -> None:
-    eve = await local.client(user_id="eve")
+async def test_a_user_without_a_graph_is_told_to_connect_one(desk: Desk) -> None:
+    eve = await desk.client(user_id="eve")
     problem(await eve.post(START, json={}), 409, "not_connected")
     problem(await eve.get("/v1/notes/search", params={"q": "x"}), 409, "not_connected")
 
 
 async def test_to_delete_an_index_takes_a_permission_and_the_number_of_its_pages(
-    local: Desk,
+    desk: Desk,
 ) -> None:
-    ann, admin = await local.ann(), await local.admin()
-    await local.run()
+    ann, admin = await desk.ann(), await desk.admin()
+    await desk.run()
     problem(await ann.post(START, json={"clear": True}), 403, "forbidden")
     # A dry run deletes nothing.
     dry = await start(ann, clear=True, dry_run=True)
-    await local.ended(dry["run_id"])
+    await desk.ended(dry["run_id"])
 
     body = {"clear": True, "user_id": USER}
     shown = problem(await admin.post(START, json=body), 409, "confirmation_missing")
     assert (shown["field"], shown["deletes_pages"]) == ("confirm_pages", 10)
     assert "10 pages" in shown["detail"]
     begun = await start(admin, **body, confirm_pages=10)
-    await local.ended(begun["run_id"])
+    await desk.ended(begun["run_id"])
     assert (await told(ann))["summary"]["updated"] == 10
 
 
-async def test_users_may_be_let_delete_their_own_index(tmp_path: Path) -> None:
-    address = f"sqlite:///{tmp_path}/notes.db"
-    async with at_desk(address, tmp_path, pages=3, clear_by=ClearBy.USER) as desk:
+async def test_users_may_be_let_delete_their_own_index(sqlite_address: str, tmp_path: Path) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=3, clear_by=ClearBy.USER) as desk:
         await desk.run()
         begun = await start(await desk.ann(), recreate_collection=True, confirm_pages=3)
         await desk.ended(begun["run_id"])
@@ -246,11 +234,11 @@ async def test_users_may_be_let_delete_their_own_index(tmp_path: Path) -> None:
 # ---- runs and events ---------------------------------------------------------------------------
 
 
-async def test_events_have_the_names_and_fields_of_the_specification(local: Desk) -> None:
-    ann = await local.ann()
-    await local.run()
-    local.roam.add_page(NewPage(title="More", blocks=[NewBlock("text")]))
-    job = await local.run(since=1)
+async def test_events_have_the_names_and_fields_of_the_specification(desk: Desk) -> None:
+    ann = await desk.ann()
+    await desk.run()
+    desk.roam.add_page(NewPage(title="More", blocks=[NewBlock("text")]))
+    job = await desk.run(since=1)
 
     page = await told(ann, f"{RUNS}/{job.id}/events")
     events = {each["event"]: each for each in page["data"]}
@@ -268,9 +256,9 @@ async def test_events_have_the_names_and_fields_of_the_specification(local: Desk
     assert [each["id"] for each in page["data"]] == sorted(each["id"] for each in page["data"])
 
 
-async def test_events_are_streamed_and_a_lost_stream_goes_on(local: Desk) -> None:
-    ann = await local.ann()
-    job = await local.run()
+async def test_events_are_streamed_and_a_lost_stream_goes_on(desk: Desk) -> None:
+    ann = await desk.ann()
+    job = await desk.run()
     path, accept = f"{RUNS}/{job.id}/events", {"Accept": "text/event-stream"}
 
     whole = (await ann.get(path, headers=accept)).text
@@ -287,13 +275,13 @@ async def test_events_are_streamed_and_a_lost_stream_goes_on(local: Desk) -> Non
 # ---- searching ---------------------------------------------------------------------------------
 
 
-async def test_a_search_names_the_page_and_the_block(local: Desk) -> None:
-    ann = await local.ann()
+async def test_a_search_names_the_page_and_the_block(desk: Desk) -> None:
+    ann = await desk.ann()
     assert (await told(ann, "/v1/notes/search", q="anything"))["data"] == []
-    made = local.roam.add_page(
+    made = desk.roam.add_page(
         NewPage(title="Words", blocks=[NewBlock("one thing"), NewBlock("wxyz wxyz")])
     )
-    await local.run()
+    await desk.run()
 
     found = await told(ann, "/v1/notes/search", q="wxyz", limit=1)
 

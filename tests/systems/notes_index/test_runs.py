@@ -31,16 +31,17 @@ LISTING = 2
 
 
 @pytest.fixture
-async def desk(address: str, tmp_path: Path) -> AsyncIterator[Desk]:
-    """A graph of thirty pages, on each database in turn."""
-    async with at_desk(address, tmp_path, pages=PAGES) as desk:
+async def desk(sqlite_address: str, tmp_path: Path) -> AsyncIterator[Desk]:
+    """A graph of thirty pages."""
+    async with at_desk(sqlite_address, tmp_path, pages=PAGES) as desk:
         yield desk
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> str:
-    """A database, for what is the same on both."""
-    return f"sqlite:///{tmp_path}/notes.db"
+async def postgres_desk(postgres_address: str, tmp_path: Path) -> AsyncIterator[Desk]:
+    """The same on Postgres."""
+    async with at_desk(postgres_address, tmp_path, pages=PAGES) as desk:
+        yield desk
 
 
 async def summary(desk: Desk, job: Job) -> RunSummary:
@@ -81,7 +82,8 @@ async def test_a_first_run_indexes_every_page_and_the_next_nothing(desk: Desk) -
     assert (desk.requests() - before, len(desk.embedder.texts) - embedded) == (LISTING, 0)
 
 
-async def test_only_what_changed_is_read_and_embedded(desk: Desk) -> None:
+async def test_only_what_changed_is_read_and_embedded(postgres_desk: Desk) -> None:
+    desk = postgres_desk
     await desk.run()
     before, embedded = desk.requests(), len(desk.embedder.titles)
 
@@ -130,8 +132,10 @@ async def test_a_page_that_the_index_lost_is_indexed_again(desk: Desk) -> None:
     assert len(await desk.index.page_uids()) == PAGES
 
 
-async def test_what_a_page_no_longer_has_is_not_found_any_more(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=3) as desk:
+async def test_what_a_page_no_longer_has_is_not_found_any_more(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=3) as desk:
         made = desk.roam.add_page(NewPage(title="Plans", blocks=[NewBlock("zzzz qqqq")]))
         await desk.run()
         [hit] = (await desk.notes.search("zzzz qqqq", user_id=USER, limit=1)).data
@@ -150,8 +154,10 @@ async def test_what_a_page_no_longer_has_is_not_found_any_more(file: str, tmp_pa
 # ---- limits, times, failures -------------------------------------------------------------------
 
 
-async def test_limited_runs_go_on_where_the_last_one_ended(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=10) as desk:
+async def test_limited_runs_go_on_where_the_last_one_ended(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=10) as desk:
         for left in (7, 4, 1, 0):
             told = await summary(desk, await desk.run(mode=Mode.LIMIT, limit=3))
             assert 10 - len(await desk.index.page_uids()) == left
@@ -159,8 +165,10 @@ async def test_limited_runs_go_on_where_the_last_one_ended(file: str, tmp_path: 
         assert sorted(set(desk.embedder.titles)) == sorted(desk.embedder.titles)
 
 
-async def test_a_given_time_leaves_the_rest_to_the_next_run(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=10) as desk:
+async def test_a_given_time_leaves_the_rest_to_the_next_run(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=10) as desk:
         added = desk.roam.add_page(NewPage(title="Today", blocks=[NewBlock("now")]))
         told = await summary(desk, await desk.run(since=desk.roam.graph().now_ms() - 60_000))
         assert (told.processed, told.skipped_since) == (1, 10)
@@ -176,8 +184,10 @@ async def test_a_given_time_leaves_the_rest_to_the_next_run(file: str, tmp_path:
             await desk.start(mode=Mode.LIMIT)
 
 
-async def test_the_mark_never_moves_past_a_page_that_failed(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=8, nodes_max=250) as desk:
+async def test_the_mark_never_moves_past_a_page_that_failed(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=8, nodes_max=250) as desk:
         # Given a page that is too much for Roam even by itself
         many = NewBlock("parent", [NewBlock(f"child {number}") for number in range(300)])
         long = desk.roam.add_page(NewPage(title="Long", blocks=[many]))
@@ -201,9 +211,9 @@ async def test_the_mark_never_moves_past_a_page_that_failed(file: str, tmp_path:
 
 
 async def test_a_page_that_cannot_be_embedded_keeps_no_other_from_it(
-    file: str, tmp_path: Path
+    sqlite_address: str, tmp_path: Path
 ) -> None:
-    async with at_desk(file, tmp_path, pages=8) as desk:
+    async with at_desk(sqlite_address, tmp_path, pages=8) as desk:
         desk.roam.add_page(NewPage(title="Poison", blocks=[NewBlock("unspeakable")]))
         desk.embedder.refuses = "unspeakable"
 
@@ -218,9 +228,9 @@ async def test_a_page_that_cannot_be_embedded_keeps_no_other_from_it(
 
 
 async def test_a_known_page_that_cannot_be_embedded_any_more_is_tried_again(
-    file: str, tmp_path: Path
+    sqlite_address: str, tmp_path: Path
 ) -> None:
-    async with at_desk(file, tmp_path, pages=8) as desk:
+    async with at_desk(sqlite_address, tmp_path, pages=8) as desk:
         # Given a page that is indexed, gets such a text, and another that is edited after it
         await desk.run()
         desk.roam.edit_page(Edit(page=page(desk, 2), append="unspeakable"))
@@ -243,8 +253,10 @@ async def test_a_known_page_that_cannot_be_embedded_any_more_is_tried_again(
         assert (await desk.notes.search("unspeakable", user_id=USER, limit=1)).data[0].snippet
 
 
-async def test_nothing_is_deleted_before_the_graph_can_be_read(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=4) as desk:
+async def test_nothing_is_deleted_before_the_graph_can_be_read(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
         await desk.run()
         desk.roam.encrypt()
         job = await desk.run(clear=True, confirmed_pages=4)
@@ -253,9 +265,9 @@ async def test_nothing_is_deleted_before_the_graph_can_be_read(file: str, tmp_pa
 
 
 async def test_a_list_that_fails_is_an_error_and_never_an_empty_graph(
-    file: str, tmp_path: Path
+    sqlite_address: str, tmp_path: Path
 ) -> None:
-    async with at_desk(file, tmp_path, pages=5) as desk:
+    async with at_desk(sqlite_address, tmp_path, pages=5) as desk:
         await desk.run()
         desk.roam.encrypt()
         job = await desk.run()
@@ -316,8 +328,8 @@ async def test_a_cancelled_run_is_resumed_with_exactly_the_pages_that_are_left(d
     assert (await summary(desk, await desk.run())).processed == 0
 
 
-async def test_a_failed_run_is_resumed_too(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=10, batch=4) as desk:
+async def test_a_failed_run_is_resumed_too(sqlite_address: str, tmp_path: Path) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=10, batch=4) as desk:
         # Given a run whose token was revoked after its first batch
         desk.embedder.hold.clear()
         started = await desk.start()
@@ -346,8 +358,8 @@ async def test_a_failed_run_is_resumed_too(file: str, tmp_path: Path) -> None:
         assert len(desk.embedder.titles) == 10
 
 
-async def test_a_plan_without_its_records_is_told(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=10, batch=4) as desk:
+async def test_a_plan_without_its_records_is_told(sqlite_address: str, tmp_path: Path) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=10, batch=4) as desk:
         desk.embedder.hold.clear()
         started = await desk.start()
         await desk.embedder.held.wait()
@@ -362,9 +374,9 @@ async def test_a_plan_without_its_records_is_told(file: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("field", ["clear", "recreate_collection"])
 async def test_an_index_is_deleted_only_as_somebody_agreed(
-    file: str, tmp_path: Path, field: str
+    sqlite_address: str, tmp_path: Path, field: str
 ) -> None:
-    async with at_desk(file, tmp_path, pages=6) as desk:
+    async with at_desk(sqlite_address, tmp_path, pages=6) as desk:
         await desk.run()
         for wrong in (None, 5, 7):
             with pytest.raises(ConfirmDeletion, match="6 pages") as refused:
@@ -379,8 +391,10 @@ async def test_an_index_is_deleted_only_as_somebody_agreed(
         assert len(desk.embedder.titles) == 12
 
 
-async def test_an_index_that_grew_meanwhile_is_not_deleted(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=6) as desk:
+async def test_an_index_that_grew_meanwhile_is_not_deleted(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=6) as desk:
         await desk.run()
         # Somebody agreed when there were five.
         submitted = await desk.app.jobs.submit(
@@ -394,11 +408,11 @@ async def test_an_index_that_grew_meanwhile_is_not_deleted(file: str, tmp_path: 
         assert len(await desk.index.page_uids()) == 6
 
 
-async def test_another_embedder_needs_another_index(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=4) as desk:
+async def test_another_embedder_needs_another_index(sqlite_address: str, tmp_path: Path) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
         await desk.run()
     other = CountingEmbedder(LetterEmbedder(name="other", dimensions=4))
-    async with at_desk(file, tmp_path, pages=4, embedder=other) as desk:
+    async with at_desk(sqlite_address, tmp_path, pages=4, embedder=other) as desk:
         started = await desk.start()
         job = await desk.ended(started.id)
         assert job.state is JobState.FAILED
@@ -424,8 +438,8 @@ async def test_a_dry_run_tells_what_a_run_would_do_and_changes_nothing(desk: Des
     assert (await summary(desk, await desk.run())).processed == PAGES
 
 
-async def test_one_run_at_a_time_for_each_graph(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=4) as desk:
+async def test_one_run_at_a_time_for_each_graph(sqlite_address: str, tmp_path: Path) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
         with pytest.raises(Conflict, match="nothing to cancel"):
             await desk.notes.cancel(user_id=USER)
         desk.embedder.hold.clear()
@@ -455,8 +469,8 @@ async def test_a_graph_that_is_not_connected_is_refused(desk: Desk) -> None:
     assert await desk.app.jobs.list() == []
 
 
-async def test_nobody_finds_another_s_notes_or_runs(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=4) as desk:
+async def test_nobody_finds_another_s_notes_or_runs(sqlite_address: str, tmp_path: Path) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
         job = await desk.run()
         with pytest.raises(NotConnected):
             await desk.notes.search("anything", user_id="eve")
@@ -472,8 +486,10 @@ async def test_nobody_finds_another_s_notes_or_runs(file: str, tmp_path: Path) -
         assert (await desk.notes.search("anything", user_id="eve")).data == []
 
 
-async def test_erasing_a_user_deletes_that_user_s_indexes(file: str, tmp_path: Path) -> None:
-    async with at_desk(file, tmp_path, pages=4) as desk:
+async def test_erasing_a_user_deletes_that_user_s_indexes(
+    sqlite_address: str, tmp_path: Path
+) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
         await desk.run()
         await desk.app.users.forget("eve", by="an operator")
         assert await desk.index.exists()

@@ -14,9 +14,9 @@ from tests.systems.price_history.stages import SITE, Stage, staged
 
 
 @pytest.fixture
-async def stage(address: str, tmp_path: Path) -> AsyncIterator[Stage]:
-    """A scraper on each database in turn."""
-    async with staged(address, f"sqlite:///{tmp_path}/backend.db") as stage:
+async def stage(sqlite_address: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A scraper and a backend."""
+    async with staged(sqlite_address, f"sqlite:///{tmp_path}/backend.db") as stage:
         yield stage
 
 
@@ -49,18 +49,19 @@ async def test_nothing_is_lost_while_the_backend_is_down(stage: Stage) -> None:
     assert {each["runId"] for each in prices} == {run_id}
 
 
-async def test_a_worker_delivers_while_it_scrapes(stage: Stage) -> None:
-    await stage.scrape()
-    await stage.app.outbox.drain(stage.target)
-    assert {row.status for row in await stage.queue()} == {"sent"}
-    assert await stage.receiver.count() > 30
+async def test_a_worker_delivers_while_it_scrapes(postgres_address: str, tmp_path: Path) -> None:
+    async with staged(postgres_address, f"sqlite:///{tmp_path}/backend.db") as stage:
+        await stage.scrape()
+        await stage.app.outbox.drain(stage.target)
+        assert {row.status for row in await stage.queue()} == {"sent"}
+        assert await stage.receiver.count() > 30
 
 
 @pytest.mark.parametrize("role", [Role.ADMIN, Role.READER])
 async def test_a_key_that_may_not_send_stops_the_backend_and_kills_nothing(
-    address: str, tmp_path: Path, role: Role
+    sqlite_address: str, tmp_path: Path, role: Role
 ) -> None:
-    async with staged(address, f"sqlite:///{tmp_path}/backend.db", role=role) as stage:
+    async with staged(sqlite_address, f"sqlite:///{tmp_path}/backend.db", role=role) as stage:
         await stage.scrape()
         for number in range(40):
             payload = {"normalized": [{"productId": number}]}

@@ -4,7 +4,6 @@ import base64
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,9 +31,9 @@ async def receiver(address: str) -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def local(tmp_path: Path) -> AsyncIterator[Receiver]:
+async def local(sqlite_address: str) -> AsyncIterator[Receiver]:
     """A server on SQLite, for what is the same on both."""
-    async with receiving(f"sqlite:///{tmp_path}/prices.db") as receiver:
+    async with receiving(sqlite_address) as receiver:
         yield receiver
 
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -39,9 +38,9 @@ async def receiver(address: str) -> AsyncIterator[Receiver]:
 
 
 @pytest.fixture
-async def local(tmp_path: Path) -> AsyncIterator[Receiver]:
+async def local(sqlite_address: str) -> AsyncIterator[Receiver]:
     """A server on SQLite, for what does not touch the database."""
-    async with receiving(f"sqlite:///{tmp_path}/prices.db") as receiver:
+    async with receiving(sqlite_address) as receiver:
         yield receiver
 
 
