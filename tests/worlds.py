@@ -104,9 +104,9 @@ def where_workers_die(folder: Path, main: Main[T]) -> T:
 
 
 def as_test(
-    runner: Callable[..., Any], *args: Any, **options: Any
+    runner: Callable[..., Any], *args: Any, gives: int = 1, **options: Any
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
-    """Makes tests of coroutine functions, to which `runner` gives the first argument.
+    """Makes tests of coroutine functions, to which `runner` gives the first arguments, or so many.
 
     `runner` is called with a folder, what to run, and these arguments.
     """
@@ -115,7 +115,7 @@ def as_test(
         def run_test(tmp_path: Path, **fixtures: Any) -> None:
             runner(tmp_path, functools.partial(test, **fixtures), *args, **options)
 
-        _, *wanted = inspect.signature(test).parameters.values()
+        wanted = list(inspect.signature(test).parameters.values())[gives:]
         folder = inspect.Parameter("tmp_path", inspect.Parameter.KEYWORD_ONLY)
         named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in wanted]
         functools.update_wrapper(run_test, test)

@@ -36,7 +36,7 @@ from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.erasures import SqlErasures
 from tests import stores
 from tests.connecting import STRAVA, Site, strava_auth, strava_source, submit
-from tests.worlds import ScriptedSource, World, in_world, lanes, with_world
+from tests.worlds import ScriptedSource, World, as_test, in_world, lanes, with_world
 
 REVOKE = "/oauth/deauthorize"
 #: What the system of these tests keeps, by user; each erasure of a user is noted.
@@ -110,6 +110,9 @@ def in_place(
     in_world(folder, opened)
 
 
+with_place = as_test(in_place, gives=2)
+
+
 async def imported(place: Place, connection: Connection) -> None:
     await place.app.supervisor().start()
     job = await submit(place.app, connection)
@@ -117,101 +120,92 @@ async def imported(place: Place, connection: Connection) -> None:
 
 
 @pytest.mark.security(33)
-def test_a_user_is_revoked_at_the_provider_and_erased_everywhere(tmp_path: Path) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        await imported(place, connection)
-        await place.app.users.set_preferences("ada", email="ada@example.org")
-        assert await place.rows_of(connection.id) == [
-            "connections",
-            "jobs",
-            "record_owners",
-            "records",
-        ]
+@with_place
+async def test_a_user_is_revoked_at_the_provider_and_erased_everywhere(
+    place: Place, connection: Connection
+) -> None:
+    await imported(place, connection)
+    await place.app.users.set_preferences("ada", email="ada@example.org")
+    assert await place.rows_of(connection.id) == ["connections", "jobs", "record_owners", "records"]
 
-        erasure = await place.app.users.forget("ada", by="eve")
+    erasure = await place.app.users.forget("ada", by="eve")
 
-        assert (erasure.user_id, erasure.unrevoked) == (None, ())
-        assert erasure.finished_at is not None
-        assert erasure.deleted["record"] == 35
-        assert place.site.wire.count(REVOKE) == 1
-        assert ERASED == ["ada"]
-        assert KEPT == {}
-        assert await place.rows_of("ada") == []
-        assert await place.rows_of(connection.id) == ["removed_connections"]
-        with pytest.raises(NotFound):
-            await place.app.users.get("ada")
-
-    in_place(tmp_path, main)
+    assert (erasure.user_id, erasure.unrevoked) == (None, ())
+    assert erasure.finished_at is not None
+    assert erasure.deleted["record"] == 35
+    assert place.site.wire.count(REVOKE) == 1
+    assert ERASED == ["ada"]
+    assert KEPT == {}
+    assert await place.rows_of("ada") == []
+    assert await place.rows_of(connection.id) == ["removed_connections"]
+    with pytest.raises(NotFound):
+        await place.app.users.get("ada")
 
 
-def test_the_token_is_invalid_afterwards(tmp_path: Path) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        tokens = place.site.strava.tokens
-        [access] = tokens._access
-        assert tokens.find(access) is not None
+@with_place
+async def test_the_token_is_invalid_afterwards(place: Place, connection: Connection) -> None:
+    tokens = place.site.strava.tokens
+    [access] = tokens._access
+    assert tokens.find(access) is not None
 
-        await place.app.users.forget("ada", by="eve")
+    await place.app.users.forget("ada", by="eve")
 
-        assert tokens.find(access) is None
-
-    in_place(tmp_path, main)
+    assert tokens.find(access) is None
 
 
-def test_an_expired_token_is_renewed_to_be_revoked(tmp_path: Path) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        await place.world.clock.sleep(7 * 3600)
+@with_place
+async def test_an_expired_token_is_renewed_to_be_revoked(
+    place: Place, connection: Connection
+) -> None:
+    await place.world.clock.sleep(7 * 3600)
 
-        erasure = await place.app.users.forget("ada", by="eve")
+    erasure = await place.app.users.forget("ada", by="eve")
 
-        assert erasure.unrevoked == ()
-        assert place.site.wire.refreshes == 1
-        assert place.site.wire.count(REVOKE) == 1
-
-    in_place(tmp_path, main)
+    assert erasure.unrevoked == ()
+    assert place.site.wire.refreshes == 1
+    assert place.site.wire.count(REVOKE) == 1
 
 
 @pytest.mark.parametrize("failure", ["unreachable", "refused"])
-def test_an_authorization_that_cannot_be_revoked_is_reported_and_deleted_here(
-    tmp_path: Path, failure: str
+@with_place
+async def test_an_authorization_that_cannot_be_revoked_is_reported_and_deleted_here(
+    place: Place, connection: Connection, failure: str
 ) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        def break_it(request: Request) -> None:
-            if urlsplit(request.url).path == REVOKE:
-                raise Transient("the network is down")
+    def break_it(request: Request) -> None:
+        if urlsplit(request.url).path == REVOKE:
+            raise Transient("the network is down")
 
-        if failure == "unreachable":
-            place.site.wire.before = break_it
-        else:
-            place.site.strava.faults.add(Fault(kind=FaultKind.SERVER_ERROR, path=REVOKE))
+    if failure == "unreachable":
+        place.site.wire.before = break_it
+    else:
+        place.site.strava.faults.add(Fault(kind=FaultKind.SERVER_ERROR, path=REVOKE))
 
-        erasure = await place.app.users.forget("ada", by="eve")
+    erasure = await place.app.users.forget("ada", by="eve")
 
-        assert erasure.unrevoked == ("strava",)
-        assert await place.rows_of("ada") == []
-
-    in_place(tmp_path, main)
+    assert erasure.unrevoked == ("strava",)
+    assert await place.rows_of("ada") == []
 
 
-def test_where_a_provider_has_no_such_endpoint_the_user_has_to_do_it(tmp_path: Path) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        erasure = await place.app.users.forget("ada", by="eve")
+@as_test(in_place, revoke_url=None, gives=2)
+async def test_where_a_provider_has_no_such_endpoint_the_user_has_to_do_it(
+    place: Place, connection: Connection
+) -> None:
+    erasure = await place.app.users.forget("ada", by="eve")
 
-        assert erasure.unrevoked == ("strava",)
-        assert place.site.wire.count(REVOKE) == 0
-
-    in_place(tmp_path, main, revoke_url=None)
+    assert erasure.unrevoked == ("strava",)
+    assert place.site.wire.count(REVOKE) == 0
 
 
-def test_an_authorization_that_the_provider_refuses_already_is_not_revoked(tmp_path: Path) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        await place.app.connections.mark_withdrawn(connection, "withdrawn there")
+@with_place
+async def test_an_authorization_that_the_provider_refuses_already_is_not_revoked(
+    place: Place, connection: Connection
+) -> None:
+    await place.app.connections.mark_withdrawn(connection, "withdrawn there")
 
-        erasure = await place.app.users.forget("ada", by="eve")
+    erasure = await place.app.users.forget("ada", by="eve")
 
-        assert erasure.unrevoked == ()
-        assert place.site.wire.count(REVOKE) == 0
-
-    in_place(tmp_path, main)
+    assert erasure.unrevoked == ()
+    assert place.site.wire.count(REVOKE) == 0
 
 
 # ---- jobs that run meanwhile -------------------------------------------------------------------
@@ -338,28 +332,26 @@ def test_an_erasure_in_batches_is_logged_once_as_begun(
     assert told.count("erasure_begun") == told.count("user_erased") == 1
 
 
-def test_an_erasure_that_failed_half_way_is_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_place
+async def test_an_erasure_that_failed_half_way_is_repeated(
+    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        await imported(place, connection)
+    await imported(place, connection)
 
-        async def fail(app: App, user_id: str) -> None:
-            raise StoreUnavailable("the database of the system is down")
+    async def fail(app: App, user_id: str) -> None:
+        raise StoreUnavailable("the database of the system is down")
 
-        monkeypatch.setattr("tests.flow.test_erasure.erase_kept", fail)
-        with pytest.raises(HeadgateError, match="of the system is down"):
-            await place.app.users.forget("ada", by="eve")
-        assert "erasures" in await place.rows_of("ada")
-        monkeypatch.undo()
+    monkeypatch.setattr("tests.flow.test_erasure.erase_kept", fail)
+    with pytest.raises(HeadgateError, match="of the system is down"):
+        await place.app.users.forget("ada", by="eve")
+    assert "erasures" in await place.rows_of("ada")
+    monkeypatch.undo()
 
-        erasure = await place.app.users.forget("ada", by="somebody else")
+    erasure = await place.app.users.forget("ada", by="somebody else")
 
-        assert erasure.asked_by == "eve"
-        assert KEPT == {}
-        assert await place.rows_of("ada") == []
-
-    in_place(tmp_path, main)
+    assert erasure.asked_by == "eve"
+    assert KEPT == {}
+    assert await place.rows_of("ada") == []
 
 
 def test_an_erasure_that_a_worker_finishes_meanwhile_tells_all_that_was_deleted(
@@ -407,101 +399,95 @@ def test_whoever_waits_is_told_how_far_it_is(
     in_place(tmp_path, main)
 
 
-def test_an_erasure_that_fails_again_and_again_keeps_neither_others_nor_the_sweeper(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_place
+async def test_an_erasure_that_fails_again_and_again_keeps_neither_others_nor_the_sweeper(
+    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        async def fail_for_ada(app: App, user_id: str) -> None:
-            ERASED.append(user_id)
-            if user_id == "ada" and ERASED.count("ada") < 3:
-                raise ZeroDivisionError("a bug of the system")
+    async def fail_for_ada(app: App, user_id: str) -> None:
+        ERASED.append(user_id)
+        if user_id == "ada" and ERASED.count("ada") < 3:
+            raise ZeroDivisionError("a bug of the system")
 
-        monkeypatch.setattr("tests.flow.test_erasure.erase_kept", fail_for_ada)
-        for user_id in ("ada", "bob"):
-            await place.app.users.set_plan(user_id, "gold")
-            await place.app.users.forget(user_id, by="eve", batches_max=0)
+    monkeypatch.setattr("tests.flow.test_erasure.erase_kept", fail_for_ada)
+    for user_id in ("ada", "bob"):
+        await place.app.users.set_plan(user_id, "gold")
+        await place.app.users.forget(user_id, by="eve", batches_max=0)
 
+    await place.sweep()
+
+    assert ERASED == ["ada", "bob"]
+    assert await place.rows_of("bob") == []
+    for _ in range(2):
+        await place.world.clock.sleep(erase_user.REST_S)
         await place.sweep()
-
-        assert ERASED == ["ada", "bob"]
-        assert await place.rows_of("bob") == []
-        for _ in range(2):
-            await place.world.clock.sleep(erase_user.REST_S)
-            await place.sweep()
-        assert ERASED == ["ada", "bob", "ada", "ada"]
-        assert await place.rows_of("ada") == []
-
-    in_place(tmp_path, main)
+    assert ERASED == ["ada", "bob", "ada", "ada"]
+    assert await place.rows_of("ada") == []
 
 
-def test_a_worker_without_a_system_leaves_its_users_to_workers_that_have_it(tmp_path: Path) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        await place.app.users.forget("ada", by="eve", batches_max=0)
-        other = await place.site.app(source=strava_source(strava_auth()), systems=[])
-
-        assert not await other.users.continue_erasures()
-        assert KEPT != {}
-
-        assert await place.app.users.continue_erasures()
-        assert KEPT == {}
-        assert await place.rows_of("ada") == []
-
-    in_place(tmp_path, main)
-
-
-def test_what_another_process_has_revoked_is_not_called_unrevoked(tmp_path: Path) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        def be_slower(request: Request) -> None:
-            if urlsplit(request.url).path == REVOKE:
-                raise Transient("the token is not valid any more")
-
-        async def meanwhile(store: Any, connection_id: str, **more: Any) -> Any:
-            await place.app._connections.remove(connection_id, **more)
-            return await get(store, connection_id, **more)
-
-        get = SqlConnections.get
-        place.site.wire.before = be_slower
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(SqlConnections, "get", meanwhile)
-            erasure = await place.app.users.forget("ada", by="eve")
-
-        assert erasure.unrevoked == ()
-        assert await place.rows_of("ada") == []
-
-    in_place(tmp_path, main)
-
-
-def test_what_comes_in_meanwhile_is_erased_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_place
+async def test_a_worker_without_a_system_leaves_its_users_to_workers_that_have_it(
+    place: Place, connection: Connection
 ) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        async def come_back(app: App, user_id: str) -> None:
-            ERASED.append(user_id)
-            if len(ERASED) == 1:
-                await place.site.connect(app)
+    await place.app.users.forget("ada", by="eve", batches_max=0)
+    other = await place.site.app(source=strava_source(strava_auth()), systems=[])
 
-        monkeypatch.setattr("tests.flow.test_erasure.erase_kept", come_back)
+    assert not await other.users.continue_erasures()
+    assert KEPT != {}
 
+    assert await place.app.users.continue_erasures()
+    assert KEPT == {}
+    assert await place.rows_of("ada") == []
+
+
+@with_place
+async def test_what_another_process_has_revoked_is_not_called_unrevoked(
+    place: Place, connection: Connection
+) -> None:
+    def be_slower(request: Request) -> None:
+        if urlsplit(request.url).path == REVOKE:
+            raise Transient("the token is not valid any more")
+
+    async def meanwhile(store: Any, connection_id: str, **more: Any) -> Any:
+        await place.app._connections.remove(connection_id, **more)
+        return await get(store, connection_id, **more)
+
+    get = SqlConnections.get
+    place.site.wire.before = be_slower
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SqlConnections, "get", meanwhile)
         erasure = await place.app.users.forget("ada", by="eve")
 
-        assert ERASED == ["ada", "ada"]
-        assert erasure.finished_at is not None
-        assert await place.rows_of("ada") == []
+    assert erasure.unrevoked == ()
+    assert await place.rows_of("ada") == []
 
-    in_place(tmp_path, main)
+
+@with_place
+async def test_what_comes_in_meanwhile_is_erased_too(
+    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def come_back(app: App, user_id: str) -> None:
+        ERASED.append(user_id)
+        if len(ERASED) == 1:
+            await place.site.connect(app)
+
+    monkeypatch.setattr("tests.flow.test_erasure.erase_kept", come_back)
+
+    erasure = await place.app.users.forget("ada", by="eve")
+
+    assert ERASED == ["ada", "ada"]
+    assert erasure.finished_at is not None
+    assert await place.rows_of("ada") == []
 
 
 # ---- refusals and exports ----------------------------------------------------------------------
 
 
-def test_wrong_input_changes_nothing(tmp_path: Path) -> None:
-    async def main(place: Place, connection: Connection) -> None:
-        for user_id, by in (("", "eve"), ("ada", ""), ("ada", "two\nlines")):
-            with pytest.raises(InvalidInput):
-                await place.app.users.forget(user_id, by=by)
-        assert await place.rows_of("eve") == []
-
-    in_place(tmp_path, main)
+@with_place
+async def test_wrong_input_changes_nothing(place: Place, connection: Connection) -> None:
+    for user_id, by in (("", "eve"), ("ada", ""), ("ada", "two\nlines")):
+        with pytest.raises(InvalidInput):
+            await place.app.users.forget(user_id, by=by)
+    assert await place.rows_of("eve") == []
 
 
 def test_an_export_has_what_the_engine_and_the_systems_keep(

@@ -110,8 +110,7 @@ async def test_a_spent_budget_puts_the_job_off_until_the_window_ends(world: Worl
     job = await submit(app)
 
     # When it is worked on
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     await world.clock.sleep(60)
 
     # Then it waits for the next window, says so, and nothing is burnt
@@ -120,7 +119,6 @@ async def test_a_spent_budget_puts_the_job_off_until_the_window_ends(world: Worl
     assert put_off.wake_at == datetime(2026, 1, 1, 0, 15, 2, tzinfo=UTC)
     assert (put_off.attempts, put_off.summary.errors, put_off.deferrals) == (0, 0, 1)
     assert await used(app) == 10
-    await supervisor.stop()
 
 
 @with_world
@@ -129,8 +127,7 @@ async def test_backfill_leaves_the_reserve_and_live_work_takes_it(world: World) 
         Sync(name="s", source=Limited(requests(1))), Sync(name="much", source=Limited(requests(20)))
     )
     cold = await submit(app, Lane.COLD, sync="much")
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     await world.until(app, cold.id, JobState.PENDING)
     await world.clock.sleep(30)
     assert await used(app) == 8
@@ -140,7 +137,6 @@ async def test_backfill_leaves_the_reserve_and_live_work_takes_it(world: World) 
     for job in hot:
         assert (await world.until(app, job.id, limit_s=30)).state is JobState.SUCCESS
     assert await used(app) == 10
-    await supervisor.stop()
 
 
 @with_world
@@ -149,15 +145,13 @@ async def test_a_short_wait_is_waited_out(world: World) -> None:
     budget = Budget("limited", [Limit(90, per="15min")])
     app = await world.app(Sync(name="s", source=Limited(requests(5), budget)))
     job = await submit(app, Lane.COLD)
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
 
     # Then five of them take forty seconds, in one try
     done = await world.until(app, job.id, limit_s=100)
     assert done.state is JobState.SUCCESS
     assert done.summary.deferrals == 0
     assert 40 <= world.clock.monotonic() <= 45
-    await supervisor.stop()
 
 
 @with_world
@@ -167,14 +161,12 @@ async def test_what_we_hold_back_ourselves_never_opens_the_breaker(world: World)
     sync = Sync(name="s", source=Limited(requests(1), budget), retry=RetryPolicy(deferrals_max=1))
     app = await world.app(sync)
     jobs = [await submit(app, connection=f"c{number}") for number in range(5)]
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
 
     # Then each has its turn, however often it was put off
     for job in jobs:
         done = await world.until(app, job.id, limit_s=3600)
         assert (done.state, done.summary.pauses) == (JobState.SUCCESS, 0)
-    await supervisor.stop()
 
 
 @with_world
@@ -187,8 +179,7 @@ async def test_a_429_closes_the_budget_for_everybody(world: World) -> None:
     app = await world.app(
         Sync(name="refused", source=Limited(refused)), Sync(name="s", source=source)
     )
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     first = await submit(app, sync="refused")
     await world.until(app, first.id, JobState.PENDING)
     await world.clock.sleep(1)
@@ -206,7 +197,6 @@ async def test_a_429_closes_the_budget_for_everybody(world: World) -> None:
     [use] = await app.budgets.use()
     assert use.answers_429_24h == 1
     assert (await world.until(app, other.id, limit_s=400)).state is JobState.SUCCESS
-    await supervisor.stop()
 
 
 @pytest.mark.parametrize(
@@ -226,8 +216,7 @@ async def test_without_the_limiter_only_essential_live_work_goes_on(
     app = await world.app(Sync(name="s", source=source))
     limiter = AwayLimiter(app)
     job = await submit(app, lane)
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     await world.clock.sleep(5)
 
     found = await app.jobs.get(job.id)
@@ -238,7 +227,6 @@ async def test_without_the_limiter_only_essential_live_work_goes_on(
         assert (found.attempts, found.summary.errors) == (0, 0)
         limiter.away = False
         assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
-    await supervisor.stop()
 
 
 @with_world
@@ -247,8 +235,7 @@ async def test_the_local_share_is_small_and_is_told_when_the_limiter_is_back(wor
     budget = Budget("limited", [Limit(50, per="15min")])
     app = await world.app(Sync(name="s", source=Limited(requests(1, essential=True), budget)))
     limiter = AwayLimiter(app)
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     jobs = [await submit(app, connection=f"c{number}") for number in range(8)]
     await world.clock.sleep(60)
 
@@ -262,7 +249,6 @@ async def test_the_local_share_is_small_and_is_told_when_the_limiter_is_back(wor
     assert (await world.until(app, last.id, limit_s=60)).state is JobState.SUCCESS
     assert limiter.charged["limited"] == 5
     assert await used(app) == 6
-    await supervisor.stop()
 
 
 def test_a_share_is_never_nothing() -> None:
@@ -285,14 +271,12 @@ async def test_a_slot_is_given_back_though_the_source_failed(world: World) -> No
     budget = Budget("limited", [Limit(10, per="15min")], slots=1, slot_lease_s=3600)
     app = await world.app(Sync(name="s", source=Limited(read, budget)))
     job = await submit(app)
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
 
     # Then the next try has it, and both tries were counted
     assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
     [use] = await app.budgets.use()
     assert (use.slots_used, use.windows[0].used) == (0, 2)
-    await supervisor.stop()
 
 
 @with_world
@@ -308,12 +292,10 @@ async def test_a_source_without_a_budget_passes_freely(world: World) -> None:
 
     app = await world.app(Sync(name="s", source=ScriptedSource(read)))
     job = await submit(app)
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
     assert world.clock.monotonic() >= 30
     assert await app.budgets.use() == []
-    await supervisor.stop()
 
 
 def test_two_budgets_of_one_provider_must_be_alike() -> None:

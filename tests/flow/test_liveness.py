@@ -84,8 +84,7 @@ async def test_an_idle_worker_does_not_look_until_there_may_be_work(world: World
     # Given a worker that has been idle for a while
     world._signal.liveness = locks = Locks()
     app = await world.app()
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     await world.clock.sleep(1000)
     looked = len(locks.looks)
 
@@ -100,7 +99,6 @@ async def test_an_idle_worker_does_not_look_until_there_may_be_work(world: World
     assert len(locks.looks) == looked + 1
     await world.clock.sleep(2 * LOOK_EVERY_S)
     assert len(locks.looks) == looked + 3
-    await supervisor.stop()
 
 
 @with_dying_workers

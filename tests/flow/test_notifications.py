@@ -522,75 +522,76 @@ def in_office(folder: Path, main: Callable[[World, App, ScriptedSender], Any]) -
     in_world(folder, opened)
 
 
-def test_a_test_is_sent_at_once_by_the_same_way(tmp_path: Path) -> None:
-    async def main(world: World, app: App, sender: ScriptedSender) -> None:
-        tested = await app.notifications.test(WEBHOOK)
-        assert (tested.delivery.state, tested.stop) == (DeliveryState.SENT, None)
-        await app.notifications.test(EMAIL, to="eve@example.com")
-        await app.notifications.test(OPERATOR)
-        told = await all_told(app)
-        assert [each.kind for each in told] == ["test"] * 3
-        assert [each.notification.data.to for each in told] == [None, "eve@example.com", None]
-        assert all(each.notification.data.job is None for each in told)
-
-    in_office(tmp_path, main)
+with_office = as_test(in_office, gives=3)
 
 
-def test_a_test_says_what_went_wrong(tmp_path: Path) -> None:
-    async def main(world: World, app: App, sender: ScriptedSender) -> None:
-        sender.default = SendFailure("it answered 503")
-        tested = await app.notifications.test(WEBHOOK)
-        assert (tested.delivery.state, tested.delivery.error) == (
-            DeliveryState.FAILED,
-            "it answered 503",
-        )
-        sender.default = TargetRefusal("it answered 410: it is gone")
-        tested = await app.notifications.test(WEBHOOK)
-        assert tested.stop is not None and "410" in tested.stop.reason
-        # A test tells it, and stops nothing for the workers.
-        assert await app.outbox.stopped_targets() == {}
-        # A target that has stopped is tried all the same.
-        sender.default = Acceptance()
-        tested = await app.notifications.test(WEBHOOK)
-        assert (tested.delivery.state, tested.stop) == (DeliveryState.SENT, None)
+@with_office
+async def test_a_test_is_sent_at_once_by_the_same_way(
+    world: World, app: App, sender: ScriptedSender
+) -> None:
+    tested = await app.notifications.test(WEBHOOK)
+    assert (tested.delivery.state, tested.stop) == (DeliveryState.SENT, None)
+    await app.notifications.test(EMAIL, to="eve@example.com")
+    await app.notifications.test(OPERATOR)
+    told = await all_told(app)
+    assert [each.kind for each in told] == ["test"] * 3
+    assert [each.notification.data.to for each in told] == [None, "eve@example.com", None]
+    assert all(each.notification.data.job is None for each in told)
 
-    in_office(tmp_path, main)
+
+@with_office
+async def test_a_test_says_what_went_wrong(world: World, app: App, sender: ScriptedSender) -> None:
+    sender.default = SendFailure("it answered 503")
+    tested = await app.notifications.test(WEBHOOK)
+    assert (tested.delivery.state, tested.delivery.error) == (
+        DeliveryState.FAILED,
+        "it answered 503",
+    )
+    sender.default = TargetRefusal("it answered 410: it is gone")
+    tested = await app.notifications.test(WEBHOOK)
+    assert tested.stop is not None and "410" in tested.stop.reason
+    # A test tells it, and stops nothing for the workers.
+    assert await app.outbox.stopped_targets() == {}
+    # A target that has stopped is tried all the same.
+    sender.default = Acceptance()
+    tested = await app.notifications.test(WEBHOOK)
+    assert (tested.delivery.state, tested.stop) == (DeliveryState.SENT, None)
 
 
 @pytest.mark.parametrize("takes_s", [5.0, 600.0])
-def test_a_worker_may_be_faster_than_the_test(tmp_path: Path, takes_s: float) -> None:
-    async def main(world: World, app: App, sender: ScriptedSender) -> None:
-        # Given a worker that takes every message before anybody else, and takes its time
-        sender.takes_s = {"notify.webhook": takes_s}
-        drain = app.outbox.drain
+@with_office
+async def test_a_worker_may_be_faster_than_the_test(
+    world: World, app: App, sender: ScriptedSender, takes_s: float
+) -> None:
+    # Given a worker that takes every message before anybody else, and takes its time
+    sender.takes_s = {"notify.webhook": takes_s}
+    drain = app.outbox.drain
 
-        async def too_late(target: Target, scope: Any = None, **more: Any) -> Any:
-            busy = world.loop.create_task(drain(target))
-            await world.clock.sleep(1)
-            tasks.append(busy)
+    async def too_late(target: Target, scope: Any = None, **more: Any) -> Any:
+        busy = world.loop.create_task(drain(target))
+        await world.clock.sleep(1)
+        tasks.append(busy)
 
-        tasks: list[Any] = []
-        app.outbox.drain = too_late  # type: ignore[method-assign]
-        tested = await app.notifications.test(WEBHOOK)
+    tasks: list[Any] = []
+    app.outbox.drain = too_late  # type: ignore[method-assign]
+    tested = await app.notifications.test(WEBHOOK)
 
-        ended = DeliveryState.SENT if takes_s < 60 else DeliveryState.SENDING
-        assert tested.delivery.state is ended
-        for task in tasks:
-            await task
-
-    in_office(tmp_path, main)
+    ended = DeliveryState.SENT if takes_s < 60 else DeliveryState.SENDING
+    assert tested.delivery.state is ended
+    for task in tasks:
+        await task
 
 
 @pytest.mark.parametrize("to", [None, "", "eve", "eve@example.com\nBcc: all@example.com"])
-def test_a_test_by_e_mail_needs_an_address(tmp_path: Path, to: str | None) -> None:
-    async def main(world: World, app: App, sender: ScriptedSender) -> None:
-        with pytest.raises(InvalidInput, match=r"^to: must be an e-mail address"):
-            await app.notifications.test(EMAIL, to=to)
-        with pytest.raises(InvalidInput, match=r"^to: notify.webhook sends no e-mails"):
-            await app.notifications.test(WEBHOOK, to="eve@example.com")
-        assert await app.outbox.list(DeliveryFilter(), limit=1) == []
-
-    in_office(tmp_path, main)
+@with_office
+async def test_a_test_by_e_mail_needs_an_address(
+    world: World, app: App, sender: ScriptedSender, to: str | None
+) -> None:
+    with pytest.raises(InvalidInput, match=r"^to: must be an e-mail address"):
+        await app.notifications.test(EMAIL, to=to)
+    with pytest.raises(InvalidInput, match=r"^to: notify.webhook sends no e-mails"):
+        await app.notifications.test(WEBHOOK, to="eve@example.com")
+    assert await app.outbox.list(DeliveryFilter(), limit=1) == []
 
 
 # ---- settings ----------------------------------------------------------------------------------

@@ -647,15 +647,13 @@ async def states(outbox: Outbox) -> list[str]:
 @with_world
 async def test_a_message_that_is_committed_with_other_rows_wakes_the_worker(world: World) -> None:
     app, _ = await application(world)
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     await world.clock.sleep(5)
 
     await app.write(lambda tx: app.outbox.enqueue(tx, "orders", {"a": 1}))
     await world.clock.sleep(1)
 
     assert await states(app.outbox) == ["sent"]
-    await supervisor.stop()
 
 
 @with_world
@@ -716,14 +714,12 @@ async def test_a_supervisor_starts_the_workers_of_unprotected_targets_only(world
         "outbox.local"
     ]
     await app.outbox.submit("orders", {}, targets=["local", "production"])
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
 
     await world.clock.sleep(1000)
 
     assert [name for _, name, _ in sender.begun] == ["local"]
     assert sorted(await states(app.outbox)) == ["pending", "sent"]
-    await supervisor.stop()
 
 
 @with_world
@@ -774,8 +770,7 @@ async def test_the_sweeper_deletes_messages_that_were_sent_long_ago(world: World
     sender.answers["dead"] = NEVER
     for key in ("a", "b", "dead"):
         await app.outbox.submit("orders", {}, key=key)
-    supervisor = app.supervisor()
-    await supervisor.start()
+    await app.supervisor().start()
     await world.clock.sleep(1.1 * PRUNE_EVERY_S)
     assert await states(app.outbox) == ["sent", "sent", "dead"]
 
@@ -784,7 +779,6 @@ async def test_the_sweeper_deletes_messages_that_were_sent_long_ago(world: World
     assert await states(app.outbox) == ["dead"]
     left = await app.read(lambda tx: tx.execute(sa.select(messages.c.key)).scalars().all())
     assert left == ["dead"]
-    await supervisor.stop()
 
 
 def test_a_purger_deletes_batch_after_batch_at_its_start_and_then_every_hour(

@@ -234,8 +234,7 @@ def test_a_removal_has_an_end_however_many_items_there_are(
 @with_place
 async def test_what_came_in_at_the_very_moment_is_swept_up_every_hour(place: Place) -> None:
     # Given a worker that sweeps, and an item that another transaction brought in meanwhile
-    supervisor = place.app.supervisor()
-    await supervisor.start()
+    await place.app.supervisor().start()
     await place.world.clock.sleep(1)
     await place.remove()
     await place.app._database.write(
@@ -248,7 +247,6 @@ async def test_what_came_in_at_the_very_moment_is_swept_up_every_hour(place: Pla
 
     # Then it is gone
     assert await place.left() == []
-    await supervisor.stop()
 
 
 @with_place

@@ -56,15 +56,13 @@ async def test_a_worker_starts_though_the_store_is_away_and_is_known_when_it_is_
         await refresh(*args, **named)
 
     monkeypatch.setattr(app._store, "refresh_worker", refreshed)
-    worker = app.supervisor()
 
-    await worker.start()
+    await app.supervisor().start()
 
     assert await app.workers() == []
     await world.clock.sleep(1)
     assert len(await app.workers()) == 1
     assert (await world.until(app, job.id)).state is JobState.SUCCESS
-    await worker.stop()
 
 
 @with_world
