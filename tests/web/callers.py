@@ -72,8 +72,8 @@ def faces() -> list[System]:
 
 
 async def served(world: World, *syncs: Sync, **parts: Any) -> Served:
-    """An application with these syncs, or with one that reads days, on the web."""
-    app = await world.app(*(syncs or (history(),)), **{"systems": faces(), **parts})
+    """An application with these syncs, or with one that reads days, on the web, without systems."""
+    app = await world.app(*(syncs or (history(),)), **parts)
     return Served(app, build(app, keys=KeyRing.for_demo()))
 
 
@@ -86,6 +86,13 @@ def serving(
         await main(world, await served(world, *syncs, **parts))
 
     in_world(folder, run)
+
+
+def serving_all(
+    folder: Path, main: Callable[[World, Served], Awaitable[None]], *syncs: Sync, **parts: Any
+) -> None:
+    """The same with every installed system."""
+    serving(folder, main, *syncs, **{"systems": faces(), **parts})
 
 
 def problem(answer: Any, status: int, code: str) -> dict[str, Any]:

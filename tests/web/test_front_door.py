@@ -8,7 +8,7 @@ import pytest
 from headgate.connectors.keys import KeyRing
 from headgate.model.api_key import Role
 from headgate.web.server import build
-from tests.web.callers import Served, problem, serving
+from tests.web.callers import Served, problem, serving_all
 from tests.worlds import World
 
 HTML = {"Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
@@ -31,7 +31,7 @@ def test_the_front_page_and_the_api_are_open_to_all_and_strict(tmp_path: Path) -
         # Nothing of what the application itself declares.
         assert all(name not in home for name in served.app.registry.names)
 
-    serving(tmp_path, main)
+    serving_all(tmp_path, main)
 
 
 @pytest.mark.security(5)
@@ -46,7 +46,7 @@ def test_the_description_needs_a_key_and_is_sent_once(tmp_path: Path) -> None:
         again = await reader.get("/openapi.json", headers={"If-None-Match": first.headers["etag"]})
         assert again.status_code == 304
 
-    serving(tmp_path, main)
+    serving_all(tmp_path, main)
 
 
 def test_below_a_path_everything_leads_there(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_below_a_path_everything_leads_there(tmp_path: Path) -> None:
             lost = await anybody.get("/nowhere", headers=HTML)
             assert 'href="/sync/"' in lost.text
 
-    serving(tmp_path, main)
+    serving_all(tmp_path, main)
 
 
 def test_a_path_that_is_not_there_is_told_without_a_word_about_ids(tmp_path: Path) -> None:
@@ -78,4 +78,4 @@ def test_a_path_that_is_not_there_is_told_without_a_word_about_ids(tmp_path: Pat
         missing = await (await served.client()).get("/v1/jobs/x", headers=HTML)
         assert "Check the id" in problem(missing, 404, "not_found")["next"]
 
-    serving(tmp_path, main)
+    serving_all(tmp_path, main)

@@ -60,42 +60,41 @@ def test_each_job_is_answered_in_its_place(tmp_path: Path) -> None:
     serving(tmp_path, main, notes())
 
 
-@pytest.mark.parametrize(
-    ("job", "field"),
-    [
-        ({"mode": "some"}, "mode"),
-        ({"mode": "limit"}, "limit"),
-        ({"mode": "history", "end_date": "2025-12-01"}, "start_date"),
-        ({"mode": "full", **DAYS}, "start_date"),
-        ({"sync": "other"}, "sync"),
-        ({"sync": 7}, "sync"),
-        ({"key": ""}, "key"),
-        ({"connection_id": "bob"}, "connection_id"),
-        ({"lane": "hot"}, "lane"),
-    ],
-)
-def test_a_wrong_field_is_named_with_its_place_and_nothing_is_started(
-    tmp_path: Path, job: dict[str, Any], field: str
-) -> None:
+#: What is wrong with one of the jobs, and the field of it.
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"mode": "some"}, "mode"),
+    ({"mode": "limit"}, "limit"),
+    ({"mode": "history", "end_date": "2025-12-01"}, "start_date"),
+    ({"mode": "full", **DAYS}, "start_date"),
+    ({"sync": "other"}, "sync"),
+    ({"sync": 7}, "sync"),
+    ({"key": ""}, "key"),
+    ({"connection_id": "bob"}, "connection_id"),
+    ({"lane": "hot"}, "lane"),
+]
+
+
+def test_a_wrong_field_is_named_with_its_place_and_nothing_is_started(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
+        for job, field in WRONG:
+            answer = await client.post(PATH, json=batch({}, {"mode": "since"}, {}, job, {}))
 
-        answer = await client.post(PATH, json=batch({}, {"mode": "since"}, {}, job, {}))
-
-        told = problem(answer, 422, "invalid_input")
-        assert told["field"] == f"jobs[3].{field}"
-        assert told["detail"].startswith(f"jobs[3].{field}: ")
+            told = problem(answer, 422, "invalid_input")
+            assert told["field"] == f"jobs[3].{field}"
+            assert told["detail"].startswith(f"jobs[3].{field}: ")
         assert await served.app.jobs.list() == []
 
     serving(tmp_path, main, notes())
 
 
-@pytest.mark.parametrize("jobs", [[], [{"sync": "notes"}] * (JOBS_MAX + 1), {}, None])
-def test_a_batch_has_jobs_and_not_too_many(tmp_path: Path, jobs: Any) -> None:
+def test_a_batch_has_jobs_and_not_too_many(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
-        answer = await (await served.client()).post(PATH, json={"jobs": jobs})
+        client = await served.client()
+        for jobs in ([], [{"sync": "notes"}] * (JOBS_MAX + 1), {}, None):
+            answer = await client.post(PATH, json={"jobs": jobs})
 
-        assert problem(answer, 422, "invalid_input")["field"] == "jobs"
+            assert problem(answer, 422, "invalid_input")["field"] == "jobs"
 
     serving(tmp_path, main, notes())
 

@@ -15,7 +15,7 @@ from headgate import (
     paid_history,
 )
 from headgate.model.forecast import DayCost
-from tests.web.callers import DAYS, Served, history, problem, read_day, serving, start
+from tests.web.callers import DAYS, Served, history, problem, read_day, serving, serving_all, start
 from tests.worlds import World
 
 
@@ -113,7 +113,7 @@ def test_a_free_plan_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
         assert (await admin.get("/v1/users/ada")).json() == put.json()
         await start(client)
 
-    serving(tmp_path, main, entitlement=paid_history)
+    serving_all(tmp_path, main, entitlement=paid_history)
 
 
 def test_fields_that_are_not_the_callers_to_set_are_refused(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_an_unchanged_status_is_not_sent_again(tmp_path: Path) -> None:
         )
         assert answer.status_code == 304
 
-    serving(tmp_path, main)
+    serving_all(tmp_path, main)
 
 
 def test_progress_events_days_and_gaps_are_told(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from headgate.sandbox.price_history.sandbox import BATCH, PriceHistory
 from headgate.toolkit.metrics import Part, gauge
 from headgate.web.metrics import PARTS, PATH, exposition
 from tests.processes import ROOT
-from tests.web.callers import Served, faces, history, problem, served, serving
+from tests.web.callers import Served, faces, history, problem, served, serving, serving_all
 from tests.web.library import LIVE, claim, put, serving_library, settle, stuck
 from tests.worlds import START, ScriptedSource, World, in_world, lanes
 
@@ -284,7 +284,7 @@ def test_a_part_that_fails_is_left_out_and_the_rest_is_told(
         assert failed == {**dict.fromkeys([*PARTS, *of_systems], 0), "jobs": 1}
         assert page.value("headgate_workers") == 0
 
-    serving(tmp_path, main)
+    serving_all(tmp_path, main)
 
 
 def test_no_user_is_named(tmp_path: Path) -> None:

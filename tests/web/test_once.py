@@ -10,7 +10,7 @@ from headgate import StoreUnavailable
 from headgate.flow.backfill import Backfills
 from headgate.model.api_key import Role
 from headgate.toolkit.api import idempotency
-from tests.web.callers import DAYS, Served, problem, serving, start
+from tests.web.callers import DAYS, Served, problem, serving, serving_all, start
 from tests.worlds import World
 
 BODY = {"source": "fitbit", **DAYS}
@@ -68,7 +68,7 @@ def test_another_request_with_the_same_key_is_refused(tmp_path: Path) -> None:
             assert not problem(answer, 422, "idempotency_key_reused")["retryable"]
         assert (await served.app.jobs.get(job_id)).state.value == "pending"
 
-    serving(tmp_path, main)
+    serving_all(tmp_path, main)
 
 
 @pytest.mark.security(29)

@@ -14,7 +14,7 @@ from headgate.model.job import JobParams
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
 from headgate.web.api import administration, connections, items, records, schedules, users
-from tests.web.callers import Served, serving
+from tests.web.callers import Served, serving_all
 from tests.web.streaming import frames
 from tests.worlds import World
 
@@ -81,7 +81,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         assert answer.headers["content-type"] == "application/json"
         found.update(answer.json())
 
-    serving(tmp_path_factory.mktemp("document"), main)
+    serving_all(tmp_path_factory.mktemp("document"), main)
     return found
 
 
@@ -99,7 +99,7 @@ def test_operations_have_names_that_stay(tmp_path: Path) -> None:
         assert sorted(names) == sorted(OPERATIONS)
 
     # Those of systems are named in the systems' own tests.
-    serving(tmp_path, main, systems=())
+    serving_all(tmp_path, main, systems=())
 
 
 def test_every_operation_is_documented_whole(document: dict[str, Any]) -> None:

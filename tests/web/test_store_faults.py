@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from httpx2 import ASGITransport, AsyncClient
 
 from headgate import DatabaseReplaced, DiskBroken, DiskFull, DiskReadOnly, StoreFault
@@ -10,31 +9,30 @@ from headgate.cli.metrics import metrics_page
 from tests.web.callers import Served, problem, serving
 from tests.worlds import World, in_world
 
+FAULTS: dict[str, StoreFault] = {
+    "disk_full": DiskFull("on /srv/data"),
+    "disk_read_only": DiskReadOnly("on /srv/data"),
+    "disk_broken": DiskBroken("on /srv/data"),
+    "database_replaced": DatabaseReplaced("on /srv/data"),
+}
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        (DiskFull("on /srv/data"), "disk_full"),
-        (DiskReadOnly("on /srv/data"), "disk_read_only"),
-        (DiskBroken("on /srv/data"), "disk_broken"),
-        (DatabaseReplaced("on /srv/data"), "database_replaced"),
-    ],
-    ids=repr,
-)
-def test_health_and_metrics_name_the_fault(tmp_path: Path, fault: StoreFault, kind: str) -> None:
+
+def test_health_and_metrics_name_the_fault(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
-        served.app._database.note_fault(fault)
+        admin = await served.admin()
+        for kind, fault in FAULTS.items():
+            served.app._database.note_fault(fault)
 
-        answer = await served.with_headers().get("/healthz")
+            answer = await served.with_headers().get("/healthz")
 
-        assert answer.status_code == 503
-        assert answer.text == f"unavailable: {fault.__doc__}"
-        page = (await (await served.admin()).get("/metrics")).text
-        told = [line for line in page.splitlines() if line.startswith("headgate_store_fault{")]
-        assert len(told) == 4
-        assert [line for line in told if line.endswith(" 1.0")] == [
-            f'headgate_store_fault{{kind="{kind}"}} 1.0'
-        ]
+            assert answer.status_code == 503
+            assert answer.text == f"unavailable: {fault.__doc__}"
+            page = (await admin.get("/metrics")).text
+            told = [line for line in page.splitlines() if line.startswith("headgate_store_fault{")]
+            assert len(told) == len(FAULTS)
+            assert [line for line in told if line.endswith(" 1.0")] == [
+                f'headgate_store_fault{{kind="{kind}"}} 1.0'
+            ]
 
     serving(tmp_path, main)
 

@@ -4,8 +4,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from headgate import Chunk, Context, JobParams, Mode, Record, Sync, paid_history
 from tests.web.callers import DAYS, Served, problem, serving
 from tests.worlds import ScriptedSource, World
@@ -20,72 +18,74 @@ def notes(modes: tuple[Mode, ...] = tuple(Mode)) -> Sync:
     return Sync(name="notes", source=ScriptedSource(read, "watch"), modes=modes)
 
 
-@pytest.mark.parametrize(
-    ("body", "params"),
-    [
-        ({}, JobParams()),
-        ({"mode": "full"}, JobParams()),
-        ({"mode": "since"}, JobParams()),
-        (
-            {"mode": "since", "since": "2025-11-01T02:00:00+02:00"},
-            JobParams(since=datetime(2025, 11, 1, tzinfo=UTC)),
-        ),
-        ({"mode": "limit", "limit": 20}, JobParams(limit=20)),
-        ({"mode": "history", **DAYS}, JobParams()),
-        ({"mode": "history", **DAYS, "reprocess": "all"}, JobParams()),
-    ],
-)
-def test_every_mode_is_started_and_done(
-    tmp_path: Path, body: dict[str, Any], params: JobParams
-) -> None:
+#: What is asked for, and what it becomes.
+MODES: list[tuple[dict[str, Any], JobParams]] = [
+    ({}, JobParams()),
+    ({"mode": "full"}, JobParams()),
+    ({"mode": "since"}, JobParams()),
+    (
+        {"mode": "since", "since": "2025-11-01T02:00:00+02:00"},
+        JobParams(since=datetime(2025, 11, 1, tzinfo=UTC)),
+    ),
+    ({"mode": "limit", "limit": 20}, JobParams(limit=20)),
+    ({"mode": "history", **DAYS}, JobParams()),
+    ({"mode": "history", **DAYS, "reprocess": "all"}, JobParams()),
+]
+
+
+def test_every_mode_is_started_and_done(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
-        client = await served.client()
+        started = []
+        for number, (body, params) in enumerate(MODES):
+            user = f"user-{number}"
+            client = await served.client(user_id=user)
 
-        answer = await client.post(PATH, json=body)
+            answer = await client.post(PATH, json=body)
 
-        told = answer.json()
-        assert answer.status_code == 202, answer.text
-        assert answer.headers["location"] == f"/v1/jobs/{told['id']}"
-        assert told == (await client.get(answer.headers["location"])).json()
-        assert (told["sync"], told["mode"]) == ("notes", body.get("mode", "full"))
-        assert (told["user_id"], told["connection_id"]) == ("ada", "ada")
-        assert (await served.app.jobs.get(told["id"])).params == params
+            told = answer.json()
+            assert answer.status_code == 202, answer.text
+            assert answer.headers["location"] == f"/v1/jobs/{told['id']}"
+            assert told == (await client.get(answer.headers["location"])).json()
+            assert (told["sync"], told["mode"]) == ("notes", body.get("mode", "full"))
+            assert (told["user_id"], told["connection_id"]) == (user, user)
+            assert (await served.app.jobs.get(told["id"])).params == params
+            started.append(told["id"])
         await served.app.supervisor().start()
-        assert (await world.until(served.app, told["id"])).state == "success"
+        ended = [await world.until(served.app, each) for each in started]
+        assert {each.state for each in ended} == {"success"}
 
     serving(tmp_path, main, notes())
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"mode": "some"}, "mode"),
-        ({"mode": "limit"}, "limit"),
-        ({"mode": "limit", "limit": 0}, "limit"),
-        ({"mode": "limit", "limit": "20"}, "limit"),
-        ({"mode": "limit", "limit": 2.0}, "limit"),
-        ({"mode": "limit", "limit": True}, "limit"),
-        ({"mode": "since", "since": 1_700_000_000}, "since"),
-        ({"mode": "since", "since": "2025-11-01T00:00:00"}, "since"),
-        ({"mode": "since", "since": "2099-01-01T00:00:00Z"}, "since"),
-        ({"mode": "full", "since": "2025-11-01T00:00:00Z"}, "since"),
-        ({"mode": "history"}, "start_date"),
-        ({"mode": "history", "start_date": 0, "end_date": "2025-12-01"}, "start_date"),
-        ({"mode": "history", "start_date": "2025-12-10", "end_date": "2025-12-01"}, "end_date"),
-        ({"mode": "full", **DAYS}, "start_date"),
-        ({"mode": "full", "reprocess": "all"}, "reprocess"),
-        ({"connection_id": "bob"}, "connection_id"),
-        ({"destination_connection_id": "x"}, "destination_connection_id"),
-        *(({field: 1}, field) for field in ("lane", "key", "options", "delay_s", "sync")),
-    ],
-)
-def test_a_wrong_field_is_named_and_nothing_is_started(
-    tmp_path: Path, body: dict[str, Any], field: str
-) -> None:
-    async def main(world: World, served: Served) -> None:
-        answer = await (await served.client()).post(PATH, json=body)
+#: What is wrong, and the field of it.
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"mode": "some"}, "mode"),
+    ({"mode": "limit"}, "limit"),
+    ({"mode": "limit", "limit": 0}, "limit"),
+    ({"mode": "limit", "limit": "20"}, "limit"),
+    ({"mode": "limit", "limit": 2.0}, "limit"),
+    ({"mode": "limit", "limit": True}, "limit"),
+    ({"mode": "since", "since": 1_700_000_000}, "since"),
+    ({"mode": "since", "since": "2025-11-01T00:00:00"}, "since"),
+    ({"mode": "since", "since": "2099-01-01T00:00:00Z"}, "since"),
+    ({"mode": "full", "since": "2025-11-01T00:00:00Z"}, "since"),
+    ({"mode": "history"}, "start_date"),
+    ({"mode": "history", "start_date": 0, "end_date": "2025-12-01"}, "start_date"),
+    ({"mode": "history", "start_date": "2025-12-10", "end_date": "2025-12-01"}, "end_date"),
+    ({"mode": "full", **DAYS}, "start_date"),
+    ({"mode": "full", "reprocess": "all"}, "reprocess"),
+    ({"connection_id": "bob"}, "connection_id"),
+    ({"destination_connection_id": "x"}, "destination_connection_id"),
+    *(({field: 1}, field) for field in ("lane", "key", "options", "delay_s", "sync")),
+]
 
-        assert problem(answer, 422, "invalid_input")["field"] == field
+
+def test_a_wrong_field_is_named_and_nothing_is_started(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client = await served.client()
+        for body, field in WRONG:
+            told = problem(await client.post(PATH, json=body), 422, "invalid_input")
+            assert told["field"] == field, body
         assert await served.app.jobs.list() == []
 
     serving(tmp_path, main, notes())

@@ -15,7 +15,8 @@ from headgate.systems.health_history.api import (
     Status,
 )
 from tests.web import test_openapi
-from tests.web.callers import Served, history, problem, serving
+from tests.web.callers import Served, history, problem
+from tests.web.callers import serving_all as serving
 from tests.worlds import World
 
 SEED_FIELDS = {
