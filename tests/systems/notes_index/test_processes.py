@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -154,17 +153,16 @@ async def in_room(address: str, folder: Path) -> AsyncIterator[Room]:
 
 
 @pytest.fixture
-async def anywhere(address: str, tmp_path: Path) -> AsyncIterator[Room]:
-    """On each database in turn."""
-    async with in_room(address, tmp_path) as room:
+async def postgres_room(postgres_address: str, tmp_path: Path) -> AsyncIterator[Room]:
+    """On Postgres."""
+    async with in_room(postgres_address, tmp_path) as room:
         yield room
 
 
 @pytest.fixture
-async def room(store_file: Path, tmp_path: Path) -> AsyncIterator[Room]:
+async def room(sqlite_address: str, tmp_path: Path) -> AsyncIterator[Room]:
     """On SQLite."""
-    file = shutil.copyfile(store_file, tmp_path / "headgate.db")
-    async with in_room(f"sqlite:///{file}", tmp_path) as room:
+    async with in_room(sqlite_address, tmp_path) as room:
         yield room
 
 
@@ -183,26 +181,27 @@ def go_on(worker: Process) -> None:
 
 
 async def test_a_worker_killed_in_the_embedder_misses_no_page_and_repeats_one_batch(
-    anywhere: Room,
+    postgres_room: Room,
 ) -> None:
+    room = postgres_room
     # Given a run that is killed while its second batch is being embedded
-    run = await anywhere.start()
-    await kill(await anywhere.held(EMBEDDING, 2))
-    first, second = anywhere.batches()
-    assert len(await anywhere.indexed()) == BATCH
+    run = await room.start()
+    await kill(await room.held(EMBEDDING, 2))
+    first, second = room.batches()
+    assert len(await room.indexed()) == BATCH
 
     # When another worker takes over
-    await anywhere.work()
-    job = await anywhere.ended(run.id)
+    await room.work()
+    job = await room.ended(run.id)
 
     # Then the batch in hand was embedded again, every other page once, and none was missed
     assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
-    assert anywhere.embedded() == anywhere.titles + Counter(second)
-    assert anywhere.batches()[2] == second and not set(first) & set(second)
-    told = await anywhere.summary(job)
+    assert room.embedded() == room.titles + Counter(second)
+    assert room.batches()[2] == second and not set(first) & set(second)
+    told = await room.summary(job)
     assert (told.total_pages, told.processed, told.updated) == (PAGES, PAGES, PAGES)
     assert (told.skipped_content, told.failed) == (0, 0)
-    await anywhere.judge()
+    await room.judge()
 
 
 @pytest.mark.fault(1)

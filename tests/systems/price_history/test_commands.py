@@ -275,16 +275,14 @@ def test_what_is_wrong_is_named(
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("chosen", [True, False])
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "chosen"),
     [
-        ("drain",),
-        ("worker",),
-        ("list",),
-        ("list", "--env", "staging"),
-        ("replay", "--env", "staging", "--since", "2026-01-01"),
-        ("resume", "--env", "staging"),
+        (("drain",), True),
+        (("worker",), True),
+        (("list",), True),
+        (("list", "--env", "staging"), False),
+        (("replay", "--env", "staging", "--since", "2026-01-01"), False),
     ],
 )
 def test_half_a_pair_is_named_by_every_command_that_needs_it(
