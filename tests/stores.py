@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 import pytest
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, Executable, select, text, update
 from sqlalchemy.engine import make_url
 
 from headgate.base.clock import ManualClock
@@ -185,6 +185,11 @@ _EMPTY = text(
 async def empty(database: Database) -> None:
     """Delete everything; what is numbered starts again at one."""
     await database.write(lambda tx: tx.execute(_EMPTY))
+
+
+async def execute(database: Database, statement: Executable) -> None:
+    """Run one statement in a transaction of its own."""
+    await database.write(lambda tx: tx.execute(statement))
 
 
 def contents(tx: Connection) -> dict[str, list[tuple[Any, ...]]]:

@@ -285,14 +285,14 @@ async def test_the_next_is_due_when_it_waits_for_that_or_anothers_claim_ends(
     assert await items.next_due_s(STREAMS, "connection_1") is None
 
 
-@pytest.mark.parametrize("state", ItemState)
-async def test_only_what_waits_is_claimed(items: ItemStore, state: ItemState) -> None:
-    item = await brought_to(items, state)
+async def test_only_what_waits_is_claimed(items: ItemStore) -> None:
+    for state in ItemState:
+        item = await brought_to(items, state)
 
-    again = await claim(items, 10)
+        again = await claim(items, 10)
 
-    waits = state in (ItemState.PENDING, ItemState.FAILED, ItemState.DEFERRED)
-    assert ids(again) == ([item.id] if waits else [])
+        waits = state in (ItemState.PENDING, ItemState.FAILED, ItemState.DEFERRED)
+        assert ids(again) == ([item.id] if waits else [])
 
 
 async def brought_to(items: ItemStore, state: ItemState) -> Item:
@@ -379,16 +379,14 @@ async def test_a_reset_shuts_the_holder_out(items: ItemStore) -> None:
     assert await items.extend([Claim(item.id, item.token)], lease=LEASE) == {}
 
 
-@pytest.mark.parametrize("state", ItemState)
-async def test_a_reset_starts_an_item_afresh_from_every_state(
-    items: ItemStore, state: ItemState
-) -> None:
-    item = await brought_to(items, state)
+async def test_a_reset_starts_an_item_afresh_from_every_state(items: ItemStore) -> None:
+    for state in ItemState:
+        item = await brought_to(items, state)
 
-    fresh = await reset_item(items, item.id)
+        fresh = await reset_item(items, item.id)
 
-    assert (fresh.state, fresh.deferred_until) == (ItemState.PENDING, None)
-    assert ids(await claim(items)) == [item.id]
+        assert (fresh.state, fresh.deferred_until) == (ItemState.PENDING, None)
+        assert ids(await claim(items)) == [item.id]
 
 
 async def test_of_a_batch_the_lost_ones_leave_no_document(items: ItemStore) -> None:
@@ -469,9 +467,8 @@ async def test_an_item_may_fail_more_often_than_most_and_is_claimed_again(
 # ---- what a row may say ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+async def test_the_database_refuses_what_no_change_leads_to(database: Database) -> None:
+    for fields in (
         {"state": "lost"},
         {"lane": "lukewarm"},
         {"lease_until": START},
@@ -482,22 +479,17 @@ async def test_an_item_may_fail_more_often_than_most_and_is_claimed_again(
         {"next_attempt_at": None},
         {"state": "success"},
         {"state": "unavailable"},
-    ],
-    ids=str,
-)
-async def test_the_database_refuses_what_no_change_leads_to(
-    database: Database, fields: dict[str, Any]
-) -> None:
-    # Given a row that is right
-    items = SqlItems(database)
-    [item_id] = await registered(items, 1)
-    right = asdict(await items.get(item_id))
+    ):
+        # Given a row that is right
+        items = SqlItems(database)
+        [item_id] = await registered(items, 1)
+        right = asdict(await items.get(item_id))
 
-    # When another is written with one thing wrong
-    wrong = {**right, "id": "wrong", "external_id": "wrong", **fields}
-    with pytest.raises(StoreError, match="ck_headgate_items"):
-        await items.database.write(lambda tx: tx.execute(insert(items_table).values(wrong)))
+        # When another is written with one thing wrong
+        wrong = {**right, "id": "wrong", "external_id": "wrong", **fields}
+        with pytest.raises(StoreError, match="ck_headgate_items"):
+            await stores.execute(items.database, insert(items_table).values(wrong))
 
-    # Then it is not there
-    with pytest.raises(NotFound):
-        await items.get("wrong")
+        # Then it is not there
+        with pytest.raises(NotFound):
+            await items.get("wrong")

@@ -234,36 +234,30 @@ async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store
     assert [row[2] for row in (await everything(store))["records"]] == ["record_2"]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [object(), 2**70, "\ud800", "\x00"],
-    ids=["no JSON", "beyond 64 bits", "half a character", "a zero character"],
-)
-async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(
-    store: Store, value: object
-) -> None:
-    # Given two running jobs, and a record that not every encoder or database takes
-    doubtful, good = await run_some(store, 2)
-    record = Record("doubtful", {"value": value})
+async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(store: Store) -> None:
+    for value in (object(), 2**70, "\ud800", "\x00"):
+        # Given two running jobs, and a record that not every encoder or database takes
+        doubtful, good = await run_some(store, 2)
+        record = Record("doubtful", {"value": value})
 
-    # When it comes in one batch with a good one
-    answers = await asyncio.gather(
-        store.settle(change.advance(doubtful, tally(), {}), ChunkWork(records=[record])),
-        store.settle(change.advance(good, tally(), {}), work(2)),
-        return_exceptions=True,
-    )
+        # When it comes in one batch with a good one
+        answers = await asyncio.gather(
+            store.settle(change.advance(doubtful, tally(), {}), ChunkWork(records=[record])),
+            store.settle(change.advance(good, tally(), {}), work(2)),
+            return_exceptions=True,
+        )
 
-    # Then the good one is written
-    assert answers[1] == await store.get(good.id)
-    assert await store.records(good.sync, good.connection_id, limit=10) == work(2).records
-    # And the doubtful one is there as it was given, or was refused and has left nothing
-    there = list(await store.records(doubtful.sync, doubtful.connection_id, limit=10))
-    if isinstance(answers[0], Exception):
-        assert there == []
-        assert await store.get(doubtful.id) == doubtful
-    else:
-        assert there == [record]
-        assert answers[0] == await store.get(doubtful.id)
+        # Then the good one is written
+        assert answers[1] == await store.get(good.id)
+        assert await store.records(good.sync, good.connection_id, limit=10) == work(2).records
+        # And the doubtful one is there as it was given, or was refused and has left nothing
+        there = list(await store.records(doubtful.sync, doubtful.connection_id, limit=10))
+        if isinstance(answers[0], Exception):
+            assert there == []
+            assert await store.get(doubtful.id) == doubtful
+        else:
+            assert there == [record]
+            assert answers[0] == await store.get(doubtful.id)
 
 
 @pytest.mark.parametrize(

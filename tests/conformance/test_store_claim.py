@@ -81,11 +81,11 @@ async def test_an_empty_line_gives_nothing_and_writes_nothing(store: Store) -> N
     assert await everything(store) == before
 
 
-@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.PENDING])
-async def test_only_pending_jobs_are_claimed(store: Store, state: JobState) -> None:
-    await in_state(store, state)
+async def test_only_pending_jobs_are_claimed(store: Store) -> None:
+    for state in [state for state in JobState if state is not JobState.PENDING]:
+        await in_state(store, state)
 
-    assert await claim_ids(store, 1) == []
+        assert await claim_ids(store, 1) == []
 
 
 async def test_lanes_do_not_take_each_others_jobs(store: Store) -> None:

@@ -10,27 +10,25 @@ from tests.conformance.changes import CASES, MINUTE
 from tests.stores import START, claim_ids, kinds, run_one, settled, tally
 
 
-@pytest.mark.parametrize("name", ["advance", "rest", "retry", "defer", "open_breaker", "release"])
-async def test_a_cancel_asked_meanwhile_ends_the_job_at_its_checkpoint(
-    store: Store, name: str
-) -> None:
-    # Given a running job that somebody asked to cancel
-    running = await run_one(store)
-    await settled(store, change.ask_cancel(running, deadline=MINUTE))
+async def test_a_cancel_asked_meanwhile_ends_the_job_at_its_checkpoint(store: Store) -> None:
+    for name in ("advance", "rest", "retry", "defer", "open_breaker", "release"):
+        # Given a running job that somebody asked to cancel
+        running = await run_one(store)
+        await settled(store, change.ask_cancel(running, deadline=MINUTE))
 
-    # When its worker, who does not know, settles the chunk
-    wanted = CASES[name].make(running)
-    after = await settled(store, wanted)
+        # When its worker, who does not know, settles the chunk
+        wanted = CASES[name].make(running)
+        after = await settled(store, wanted)
 
-    # Then the chunk counts, and the job is cancelled
-    assert (after.state, after.reason) == (JobState.CANCELLED, Reason.CANCELLED)
-    assert (after.cursor, after.steps) == (wanted.after.cursor, wanted.after.steps)
-    assert after.wake_at is after.lease_until is None
-    assert after.finished_at == START
-    assert after == await store.get(running.id)
-    [*_, event] = await store.events(running.id, after=0, limit=100)
-    assert (event.kind, event.data["after"]) == ("cancelled", wanted.event)
-    assert await claim_ids(store, 1) == []
+        # Then the chunk counts, and the job is cancelled
+        assert (after.state, after.reason) == (JobState.CANCELLED, Reason.CANCELLED)
+        assert (after.cursor, after.steps) == (wanted.after.cursor, wanted.after.steps)
+        assert after.wake_at is after.lease_until is None
+        assert after.finished_at == START
+        assert after == await store.get(running.id)
+        [*_, event] = await store.events(running.id, after=0, limit=100)
+        assert (event.kind, event.data["after"]) == ("cancelled", wanted.event)
+        assert await claim_ids(store, 1) == []
 
 
 @pytest.mark.parametrize(
@@ -47,29 +45,25 @@ async def test_a_job_that_ends_before_its_cancel_keeps_its_own_end(
     assert after.state is state
 
 
-@pytest.mark.parametrize(
-    "name", ["advance", "rest", "skip", "retry", "defer", "open_breaker", "release"]
-)
-async def test_a_pause_asked_meanwhile_holds_the_job_at_its_checkpoint(
-    store: Store, name: str
-) -> None:
-    # Given a running job that an operator asked to pause
-    running = await run_one(store)
-    held = await settled(store, change.ask_pause(running))
-    assert (held.state, held.pause_requested) == (JobState.RUNNING, True)
+async def test_a_pause_asked_meanwhile_holds_the_job_at_its_checkpoint(store: Store) -> None:
+    for name in ("advance", "rest", "skip", "retry", "defer", "open_breaker", "release"):
+        # Given a running job that an operator asked to pause
+        running = await run_one(store)
+        held = await settled(store, change.ask_pause(running))
+        assert (held.state, held.pause_requested) == (JobState.RUNNING, True)
 
-    # When its worker, who does not know, settles the chunk
-    wanted = CASES[name].make(running)
-    after = await settled(store, wanted)
+        # When its worker, who does not know, settles the chunk
+        wanted = CASES[name].make(running)
+        after = await settled(store, wanted)
 
-    # Then the chunk counts, and the job stands still until it is resumed
-    assert (after.state, after.reason) == (JobState.PAUSED, Reason.OPERATOR)
-    assert (after.cursor, after.steps) == (wanted.after.cursor, wanted.after.steps)
-    assert after.wake_at is after.lease_until is None
-    assert not after.pause_requested
-    assert after == await store.get(running.id)
-    assert list(await store.list_thawable(limit=10)) == []
-    assert await claim_ids(store, 1) == []
+        # Then the chunk counts, and the job stands still until it is resumed
+        assert (after.state, after.reason) == (JobState.PAUSED, Reason.OPERATOR)
+        assert (after.cursor, after.steps) == (wanted.after.cursor, wanted.after.steps)
+        assert after.wake_at is after.lease_until is None
+        assert not after.pause_requested
+        assert after == await store.get(running.id)
+        assert list(await store.list_thawable(limit=10)) == []
+        assert await claim_ids(store, 1) == []
 
 
 async def test_a_pause_taken_back_in_time_changes_nothing(store: Store) -> None:

@@ -75,16 +75,18 @@ async def test_each_job_of_a_batch_has_its_own_story(store: Store) -> None:
         assert told[0].data == {"of": job.id}
 
 
-@pytest.mark.parametrize(
-    "counts", [{}, {"skipped": 0}, {"skipped": 3, "renamed": 50_000_000_000}], ids=len
-)
-async def test_what_it_counts_is_part_of_the_summary(store: Store, counts: dict[str, int]) -> None:
-    job = await run_one(store)
+async def test_what_it_counts_is_part_of_the_summary(store: Store) -> None:
+    for counts in (
+        {},
+        {"skipped": 0},
+        {"skipped": 3, "renamed": 50_000_000_000},
+    ):
+        job = await run_one(store)
 
-    after = await settled(store, change.advance(job, tally(chunks=1, counts=counts), {}))
+        after = await settled(store, change.advance(job, tally(chunks=1, counts=counts), {}))
 
-    assert after.summary == Summary(chunks=1, counts=counts)
-    assert await store.get(job.id) == after
+        assert after.summary == Summary(chunks=1, counts=counts)
+        assert await store.get(job.id) == after
 
 
 async def test_what_it_counts_stays_beside_what_the_store_counts(store: Store) -> None:
