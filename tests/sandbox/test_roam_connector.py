@@ -184,27 +184,27 @@ def test_a_deleted_page_is_not_listed_and_is_missing_when_pulled() -> None:
     at_roam(main)
 
 
-def test_five_thousand_pages_are_listed_in_two_requests() -> None:
+def test_thousands_of_pages_are_listed_in_two_requests() -> None:
     async def main(site: Site) -> None:
         listed = await list_pages(site.http)
 
-        assert len(listed) == len({page.uid for page in listed}) == 5_000
+        assert len(listed) == len({page.uid for page in listed}) == 2_000
         # The detour to the peer comes on top.
         assert len(site.wire.sent) == 3
         assert len(site.gate.asked) == 3
 
-    at_roam(main, pages=5_000)
+    at_roam(main, pages=2_000)
 
 
 def test_a_graph_that_is_too_large_for_one_query_is_listed_in_slices() -> None:
     async def main(site: Site) -> None:
-        whole = Site(site.roam.clock, pages=1_200, steps_max=10_000_000)  # type: ignore[arg-type]
+        whole = Site(site.roam.clock, pages=600, steps_max=10_000_000)  # type: ignore[arg-type]
 
         assert await list_pages(site.http) == await list_pages(whole.http)
         assert len(whole.wire.sent) == 3
         assert 6 <= len(site.wire.sent) <= 20
 
-    at_roam(main, pages=1_200, steps_max=25_000)
+    at_roam(main, pages=600, steps_max=12_500)
 
 
 def test_a_pull_of_too_much_is_halved_until_it_is_answered() -> None:
@@ -332,7 +332,7 @@ async def connected(world: World, sandbox: Roam) -> tuple[App, Connection]:
 
 def test_a_job_stays_within_the_graphs_limit_and_finds_the_peer_once(tmp_path: Path) -> None:
     async def main(world: World) -> None:
-        sandbox = Roam(world.clock, pages=1_500, peer=PEER)
+        sandbox = Roam(world.clock, pages=1_100, peer=PEER)
         app, connection = await connected(world, sandbox)
         supervisor = app.supervisor()
         await supervisor.start()
@@ -340,12 +340,12 @@ def test_a_job_stays_within_the_graphs_limit_and_finds_the_peer_once(tmp_path: P
         job = await world.until(app, submitted.job.id)
         await supervisor.stop()
 
-        assert (job.state, job.summary.records) == (JobState.SUCCESS, 1_500)
+        assert (job.state, job.summary.records) == (JobState.SUCCESS, 1_100)
         assert sandbox.meter.overshoot() == 0
         statuses = [seen.status for seen in sandbox.requests.entries]
         # Cold at first: after that error the client asks at the known address again.
         assert (statuses.count(308), statuses.count(503)) == (2, 1)
-        assert statuses.count(200) == 2 + 75
+        assert statuses.count(200) == 2 + 55
 
     in_world(tmp_path, main)
 

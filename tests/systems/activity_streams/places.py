@@ -108,6 +108,7 @@ class Place:
 
     async def until_fetched(self, sport: Sport, *, within_s: float) -> Item:
         """Let time pass until its streams are there; fails where that takes longer."""
+        began = self.clock.monotonic()
         async with asyncio.timeout(within_s):
             while True:
                 try:
@@ -115,7 +116,8 @@ class Place:
                         return item
                 except NotFound:
                     pass
-                await self.clock.sleep(0.1)
+                # Ever longer steps: minutes of virtual time should not take thousands of looks.
+                await self.clock.sleep(max(0.1, (self.clock.monotonic() - began) / 20))
 
     async def quiet(self) -> None:
         """Until no job is active."""

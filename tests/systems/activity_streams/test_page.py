@@ -238,7 +238,16 @@ async def test_the_chart_is_of_the_channels_that_are_chosen(
     assert watched.complaints == []
 
 
-@pytest.mark.parametrize("locale", ["en-GB", "de-CH", "ar-EG", "hi-IN", "zh-Hant-TW", "tlh"])
+@pytest.mark.parametrize(
+    "locale",
+    [
+        "ar-EG",
+        *(
+            pytest.param(name, marks=pytest.mark.thorough)
+            for name in ("de-CH", "zh-Hant-TW", "tlh")
+        ),
+    ],
+)
 async def test_the_chart_is_drawn_in_any_language(
     served: Rig, open_page: OpenPage, watched: Watched, locale: str
 ) -> None:
@@ -252,7 +261,10 @@ async def test_the_chart_is_drawn_in_any_language(
     assert watched.complaints == []
 
 
-@pytest.mark.parametrize("named", ["en-US@posix", "C", ""])
+@pytest.mark.parametrize(
+    "named",
+    ["en-US@posix", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("C", ""))],
+)
 async def test_the_chart_is_drawn_in_a_browser_whose_language_is_none(
     served: Rig, open_page: OpenPage, watched: Watched, named: str
 ) -> None:
@@ -268,6 +280,7 @@ async def test_the_chart_is_drawn_in_a_browser_whose_language_is_none(
     assert watched.complaints == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("variable", ["C.UTF-8", "POSIX", "de_DE.UTF-8"])
 async def test_the_chart_is_drawn_in_a_browser_started_with_any_locale(
     served: Rig, watched: Watched, variable: str
