@@ -29,8 +29,7 @@ async def site(file: Path, clock: ManualClock) -> AsyncIterator[Rig]:
         yield made
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("desk", "dark")])
 async def test_the_front_page_says_what_runs_here_and_leads_on(
     site: Rig, open_page: OpenPage, watched: Watched, scheme: str, size: str
 ) -> None:
@@ -50,8 +49,16 @@ async def test_the_front_page_says_what_runs_here_and_leads_on(
     assert watched.complaints == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        ("phone", "dark"),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in (("phone", "light"), ("desk", "dark"), ("desk", "light"))
+        ),
+    ],
+)
 async def test_the_api_is_rendered_from_here_alone(
     site: Rig, open_page: OpenPage, watched: Watched, scheme: str, size: str
 ) -> None:

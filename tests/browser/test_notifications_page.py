@@ -11,8 +11,7 @@ from tests.web.pages.imports import USER
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize(("scheme", "scripts"), [("light", True), ("dark", False)])
 async def test_one_button_turns_them_off_and_on(
     served: Rig, open_page: OpenPage, watched: Watched, scheme: str, scripts: bool
 ) -> None:

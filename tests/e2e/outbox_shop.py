@@ -1,6 +1,7 @@
 """A shop with an outbox, in a folder of its own, and the backend that its messages go to."""
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 from headgate.base.clock import SystemClock
 from headgate.sandbox.price_history.sandbox import PriceHistory
 from headgate.sandbox.serving import serving
-from tests import processes
+from tests import processes, stores
 
 APP = """
 import headgate
@@ -120,6 +121,7 @@ class Shop(NamedTuple):
 def open_shop(folder: Path, environment: Mapping[str, str]) -> Iterator[Shop]:
     """A shop with the targets local, staging and production."""
     backend, production = PriceHistory(SystemClock(), seed=1), PriceHistory(SystemClock(), seed=2)
+    shutil.copyfile(stores.sqlite_template(), folder / "outbox.db")
     (folder / "shop_app.py").write_text(APP, encoding="utf-8")
     (folder / "enqueue_prices.py").write_text(ENQUEUE, encoding="utf-8")
     with serving(backend) as url, serving(production) as production_url:

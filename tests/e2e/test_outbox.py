@@ -23,15 +23,6 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield opened
 
 
-@pytest.fixture(scope="module")
-def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """A shop in which a message to each of two targets waits, whatever is refused."""
-    with open_shop(tmp_path_factory.mktemp("shop"), without_settings()) as opened:
-        for target in ("local", "production"):
-            opened.enqueue(1, to=target)
-        yield opened
-
-
 def without_settings() -> dict[str, str]:
     return {name: text for name, text in os.environ.items() if not name.startswith("HEADGATE_")}
 
@@ -121,41 +112,41 @@ UNCONFIRMED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        *UNCONFIRMED.items(),
-        ("drain --confirm production", "--confirm: production is not chosen"),
-        ("drain --env local --api-url http://x.example", "--api-url and --api-key-file"),
-        ("drain --api-url URL --api-key-file local.key", "--env: name the target"),
-        (
-            "drain --env local --api-url URL/local --api-key-file production.key",
-            "--api-url: has the same host and port as production, which is protected",
-        ),
-        (
-            "drain --env local --api-url http://127.1:9203 --api-key-file local.key --dry-run",
-            "--api-url: 'http://127.1:9203' must not be called",
-        ),
-        ("drain --env nowhere", "no target is called 'nowhere'"),
-        ("drain --api-key hunter2", "--api-key-file"),
-        ("replay --env staging --since yesterday", "--since: 'yesterday' is not a time"),
-        ("retry", "either name deliveries, or choose all that match"),
-        ("retry --state failed", "either name deliveries, or choose all that match"),
-        ("retry a --state failed --env local", "either name deliveries, or choose all"),
-        ("retry --state sent --env local", "--state: 'sent' is not one of"),
-    ],
-)
-def test_what_must_not_be_is_refused_before_anything_is_sent(
-    waiting: Shop, command: str, told: str
-) -> None:
-    before = waiting.json("list")
+#: What is refused as it is written, and what is told.
+WRONG = [
+    ("drain --confirm production", "--confirm: production is not chosen"),
+    ("drain --env local --api-url http://x.example", "--api-url and --api-key-file"),
+    ("drain --api-url URL --api-key-file local.key", "--env: name the target"),
+    (
+        "drain --env local --api-url URL/local --api-key-file production.key",
+        "--api-url: has the same host and port as production, which is protected",
+    ),
+    (
+        "drain --env local --api-url http://127.1:9203 --api-key-file local.key --dry-run",
+        "--api-url: 'http://127.1:9203' must not be called",
+    ),
+    ("drain --env nowhere", "no target is called 'nowhere'"),
+    ("drain --api-key hunter2", "--api-key-file"),
+    ("replay --env staging --since yesterday", "--since: 'yesterday' is not a time"),
+    ("retry", "either name deliveries, or choose all that match"),
+    ("retry --state failed", "either name deliveries, or choose all that match"),
+    ("retry a --state failed --env local", "either name deliveries, or choose all"),
+    ("retry --state sent --env local", "--state: 'sent' is not one of"),
+]
 
-    ended = waiting.run(*command.replace("URL", waiting.production_url).split())
 
-    assert ended.code == (3 if command in UNCONFIRMED else 2)
-    assert told in " ".join(ended.stderr.replace("│", " ").split())
-    assert "hunter2" not in ended.stdout + ended.stderr
-    assert (waiting.arrivals(), waiting.json("list")) == (0, before)
+def test_what_must_not_be_is_refused_before_anything_is_sent(shop: Shop) -> None:
+    for target in ("local", "production"):
+        shop.enqueue(1, to=target)
+    before = shop.json("list")
+
+    for command, told in [*UNCONFIRMED.items(), *WRONG]:
+        ended = shop.run(*command.replace("URL", shop.production_url).split())
+
+        assert ended.code == (3 if command in UNCONFIRMED else 2), command
+        assert told in " ".join(ended.stderr.replace("│", " ").split()), command
+        assert "hunter2" not in ended.stdout + ended.stderr
+    assert (shop.arrivals(), shop.json("list")) == (0, before)
 
 
 def test_a_protected_target_is_never_chosen_by_itself(shop: Shop) -> None:

@@ -49,7 +49,11 @@ def test_a_drain_moves_a_bar_and_ends_with_the_counts(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "states"), [("n\n", 3, {"dead": 1}), ("y\n", 0, {"pending": 1})]
+    ("answer", "code", "states"),
+    [
+        pytest.param("n\n", 3, {"dead": 1}, marks=pytest.mark.thorough),
+        ("y\n", 0, {"pending": 1}),
+    ],
 )
 def test_all_that_match_are_retried_after_a_yes(
     shop: Shop, answer: str, code: int, states: dict[str, int]
