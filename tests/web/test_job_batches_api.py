@@ -91,7 +91,8 @@ def test_a_wrong_field_is_named_with_its_place_and_nothing_is_started(tmp_path: 
 def test_a_batch_has_jobs_and_not_too_many(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
-        for jobs in ([], [{"sync": "notes"}] * (JOBS_MAX + 1), {}, None):
+        wrong: list[Any] = [[], [{"sync": "notes"}] * (JOBS_MAX + 1), {}, None]
+        for jobs in wrong:
             answer = await client.post(PATH, json={"jobs": jobs})
 
             assert problem(answer, 422, "invalid_input")["field"] == "jobs"
