@@ -1,7 +1,6 @@
 """The Roam connector and the Roam sandbox, in one process and in virtual time."""
 
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -40,7 +39,7 @@ from headgate.sandbox.roam.sandbox import Roam, Role
 from headgate.simulation import SimulationLoop, VirtualClock, run
 from tests.connecting import Wire, vault
 from tests.unit.connectors.fakes import NotingGate
-from tests.worlds import START, World, in_world
+from tests.worlds import START, World, with_world
 
 PEER = "https://peer-7.api.roamresearch.com:3001"
 T = TypeVar("T")
@@ -330,39 +329,35 @@ async def connected(world: World, sandbox: Roam) -> tuple[App, Connection]:
     return app, connection
 
 
-def test_a_job_stays_within_the_graphs_limit_and_finds_the_peer_once(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        sandbox = Roam(world.clock, pages=1_100, peer=PEER)
-        app, connection = await connected(world, sandbox)
-        supervisor = app.supervisor()
-        await supervisor.start()
-        submitted = await app.jobs.submit("notes", user_id="ada", connection_id=connection.id)
-        job = await world.until(app, submitted.job.id)
-        await supervisor.stop()
+@with_world
+async def test_a_job_stays_within_the_graphs_limit_and_finds_the_peer_once(world: World) -> None:
+    sandbox = Roam(world.clock, pages=1_100, peer=PEER)
+    app, connection = await connected(world, sandbox)
+    supervisor = app.supervisor()
+    await supervisor.start()
+    submitted = await app.jobs.submit("notes", user_id="ada", connection_id=connection.id)
+    job = await world.until(app, submitted.job.id)
+    await supervisor.stop()
 
-        assert (job.state, job.summary.records) == (JobState.SUCCESS, 1_100)
-        assert sandbox.meter.overshoot() == 0
-        statuses = [seen.status for seen in sandbox.requests.entries]
-        # Cold at first: after that error the client asks at the known address again.
-        assert (statuses.count(308), statuses.count(503)) == (2, 1)
-        assert statuses.count(200) == 2 + 55
-
-    in_world(tmp_path, main)
+    assert (job.state, job.summary.records) == (JobState.SUCCESS, 1_100)
+    assert sandbox.meter.overshoot() == 0
+    statuses = [seen.status for seen in sandbox.requests.entries]
+    # Cold at first: after that error the client asks at the known address again.
+    assert (statuses.count(308), statuses.count(503)) == (2, 1)
+    assert statuses.count(200) == 2 + 55
 
 
-def test_a_token_that_was_taken_back_needs_the_user(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        sandbox = Roam(world.clock, pages=10, peer=PEER, cold_requests=0)
-        app, connection = await connected(world, sandbox)
-        sandbox.faults.next(FaultKind.TOKEN_EXPIRED)
-        supervisor = app.supervisor()
-        await supervisor.start()
-        submitted = await app.jobs.submit("notes", user_id="ada", connection_id=connection.id)
-        job = await world.until(app, submitted.job.id)
-        await supervisor.stop()
+@with_world
+async def test_a_token_that_was_taken_back_needs_the_user(world: World) -> None:
+    sandbox = Roam(world.clock, pages=10, peer=PEER, cold_requests=0)
+    app, connection = await connected(world, sandbox)
+    sandbox.faults.next(FaultKind.TOKEN_EXPIRED)
+    supervisor = app.supervisor()
+    await supervisor.start()
+    submitted = await app.jobs.submit("notes", user_id="ada", connection_id=connection.id)
+    job = await world.until(app, submitted.job.id)
+    await supervisor.stop()
 
-        assert job.state is JobState.FAILED
-        found = await app.connections.get(connection.id)
-        assert found.state is ConnectionState.NEEDS_REAUTH
-
-    in_world(tmp_path, main)
+    assert job.state is JobState.FAILED
+    found = await app.connections.get(connection.id)
+    assert found.state is ConnectionState.NEEDS_REAUTH

@@ -54,7 +54,7 @@ from tests.web import test_openapi
 from tests.web.callers import Client, Served, problem
 from tests.web.library import claim as claim
 from tests.web.library import settle as settle
-from tests.worlds import START, World, in_world
+from tests.worlds import START, World, as_test, in_world
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ async def add_connection(app: App, user: str) -> None:
 
 
 def serving_activities(
-    folder: Path, main: Callable[[World, Served], Awaitable[None]], **parts: Any
+    folder: Path, main: Callable[[Served], Awaitable[None]], **parts: Any
 ) -> None:
     """Run `main` with the two syncs on the web, and two connected athletes; nobody works."""
 
@@ -117,7 +117,7 @@ def serving_activities(
         app = await world.app(transport=wire_to, vault=vault(), **given)
         for user in ATHLETES:
             await add_connection(app, user)
-        await main(world, Served(app, build(app, keys=KeyRing.for_demo())))
+        await main(Served(app, build(app, keys=KeyRing.for_demo())))
         assert wire_to.sent == [], "nothing is asked of Strava by a request to us"
 
     in_world(folder, opened)
@@ -224,7 +224,7 @@ def test_every_state_is_told_as_the_table_has_it_by_one_statement(
     def note(_: Any, __: Any, statement: str, *___: Any) -> None:
         sent.append(statement)
 
-    async def main(world: World, served: Served) -> None:
+    async def main(served: Served) -> None:
         item = await reach(served.app)
         client = await served.client()
         event.listen(Engine, "before_cursor_execute", note)
@@ -251,33 +251,29 @@ def test_every_state_is_told_as_the_table_has_it_by_one_statement(
     serving_activities(tmp_path, main)
 
 
-def test_what_was_fetched_is_told_with_where_it_is_from(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
+@as_test(serving_activities)
+async def test_what_was_fetched_is_told_with_where_it_is_from(served: Served) -> None:
+    await success(served.app)
+    told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
 
-        assert told["stream_data"] == channels()
-        assert told["channels_available"] == sorted(channels())
-        assert (told["point_count"], told["source"]) == (SIZE, "strava")
-        assert told["fetched_at"] == "2026-01-01T00:00:00Z"
-        assert told["downsampled"] is None
-
-    serving_activities(tmp_path, main)
+    assert told["stream_data"] == channels()
+    assert told["channels_available"] == sorted(channels())
+    assert (told["point_count"], told["source"]) == (SIZE, "strava")
+    assert told["fetched_at"] == "2026-01-01T00:00:00Z"
+    assert told["downsampled"] is None
 
 
-def test_details_are_not_served_as_streams(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        # Given an activity that was read in full, as another item of the same user
-        the_id = details_id(ID)
-        await put(served.app, the_id=the_id, collection=ACTIVITIES)
-        item = await claim(served.app, await served.app.items.get(the_id))
-        await settle(served.app, change.succeed(item), Document.of_json({"name": "Morning Run"}))
+@as_test(serving_activities)
+async def test_details_are_not_served_as_streams(served: Served) -> None:
+    # Given an activity that was read in full, as another item of the same user
+    the_id = details_id(ID)
+    await put(served.app, the_id=the_id, collection=ACTIVITIES)
+    item = await claim(served.app, await served.app.items.get(the_id))
+    await settle(served.app, change.succeed(item), Document.of_json({"name": "Morning Run"}))
 
-        ada = await served.client()
-        for path in ("", "/streams"):
-            problem(await ada.get(f"/v1/activities/{the_id}{path}"), 404, "not_found")
-
-    serving_activities(tmp_path, main)
+    ada = await served.client()
+    for path in ("", "/streams"):
+        problem(await ada.get(f"/v1/activities/{the_id}{path}"), 404, "not_found")
 
 
 # ---- the bytes ---------------------------------------------------------------------------------
@@ -291,45 +287,41 @@ async def raw(client: Client, path: str, **headers: str) -> tuple[Any, bytes]:
     return answer, b"".join([chunk async for chunk in answer.aiter_raw()])
 
 
-def test_the_stored_bytes_go_out_as_they_are(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        stored = (await served.app.items.serve(ID)).document
-        assert stored is not None
-        client = await served.client()
+@as_test(serving_activities)
+async def test_the_stored_bytes_go_out_as_they_are(served: Served) -> None:
+    await success(served.app)
+    stored = (await served.app.items.serve(ID)).document
+    assert stored is not None
+    client = await served.client()
 
-        answer, body = await raw(client, f"/v1/activities/{ID}/streams", accept_encoding="gzip")
+    answer, body = await raw(client, f"/v1/activities/{ID}/streams", accept_encoding="gzip")
 
-        assert answer.headers["content-encoding"] == "gzip"
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.headers["vary"] == "Accept-Encoding"
-        # All but the header, and the mark of the end and the check sum after it.
-        assert stored.body[10:-10] in body
-        assert json.loads(gzip.decompress(body))["stream_data"] == channels()
-        # One member, for those who read no more than one.
-        reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        told = b"".join(reader.decompress(body[at : at + 100]) for at in range(0, len(body), 100))
-        assert reader.eof and not reader.unused_data
-        assert json.loads(told)["stream_data"] == channels()
-
-    serving_activities(tmp_path, main)
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["vary"] == "Accept-Encoding"
+    # All but the header, and the mark of the end and the check sum after it.
+    assert stored.body[10:-10] in body
+    assert json.loads(gzip.decompress(body))["stream_data"] == channels()
+    # One member, for those who read no more than one.
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    told = b"".join(reader.decompress(body[at : at + 100]) for at in range(0, len(body), 100))
+    assert reader.eof and not reader.unused_data
+    assert json.loads(told)["stream_data"] == channels()
 
 
-def test_whoever_takes_no_gzip_gets_the_same_as_plain_text(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+@as_test(serving_activities)
+async def test_whoever_takes_no_gzip_gets_the_same_as_plain_text(served: Served) -> None:
+    await success(served.app)
+    client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
-        packed_answer, body = await raw(client, path, accept_encoding="gzip")
-        plain_answer, text = await raw(client, path, accept_encoding="identity")
+    packed_answer, body = await raw(client, path, accept_encoding="gzip")
+    plain_answer, text = await raw(client, path, accept_encoding="identity")
 
-        assert "content-encoding" not in plain_answer.headers
-        assert json.loads(text) == json.loads(gzip.decompress(body))
-        # Other bytes, another tag: a strong one stands for these very bytes.
-        tags = [answer.headers["etag"] for answer in (packed_answer, plain_answer)]
-        assert len(set(tags)) == 2 and not any(tag.startswith("W/") for tag in tags)
-
-    serving_activities(tmp_path, main)
+    assert "content-encoding" not in plain_answer.headers
+    assert json.loads(text) == json.loads(gzip.decompress(body))
+    # Other bytes, another tag: a strong one stands for these very bytes.
+    tags = [answer.headers["etag"] for answer in (packed_answer, plain_answer)]
+    assert len(set(tags)) == 2 and not any(tag.startswith("W/") for tag in tags)
 
 
 @pytest.mark.parametrize(
@@ -356,28 +348,26 @@ def test_what_a_client_takes_is_what_it_says(said: str, taken: bool) -> None:
     assert accepts_gzip(Request(scope)) is taken
 
 
-def test_an_answer_that_the_client_has_is_not_sent_again(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        item = await success(served.app)
-        client, path = await served.client(), f"/v1/activities/{ID}/streams"
-        queries = ("", "?channels=time", "?points=10", "?channels=time&points=10")
+@as_test(serving_activities)
+async def test_an_answer_that_the_client_has_is_not_sent_again(served: Served) -> None:
+    item = await success(served.app)
+    client, path = await served.client(), f"/v1/activities/{ID}/streams"
+    queries = ("", "?channels=time", "?points=10", "?channels=time&points=10")
 
-        tags = []
-        for query in queries:
-            tag = (await client.get(path + query)).headers["etag"]
-            again = await client.get(path + query, headers={"If-None-Match": f'"x", {tag}'})
-            assert (again.status_code, again.content) == (304, b"")
-            assert again.headers["etag"] == tag
-            tags.append(tag)
-        assert len(set(tags)) == len(queries)
+    tags = []
+    for query in queries:
+        tag = (await client.get(path + query)).headers["etag"]
+        again = await client.get(path + query, headers={"If-None-Match": f'"x", {tag}'})
+        assert (again.status_code, again.content) == (304, b"")
+        assert again.headers["etag"] == tag
+        tags.append(tag)
+    assert len(set(tags)) == len(queries)
 
-        # Fetched anew, it is another answer, even with the same points.
-        await world.clock.sleep(60)
-        await settle(served.app, change.reset(item))
-        now = await client.get(path, headers={"If-None-Match": tags[0]})
-        assert now.json()["status"] == "pending"
-
-    serving_activities(tmp_path, main)
+    # Fetched anew, it is another answer, even with the same points.
+    await served.app.clock.sleep(60)
+    await settle(served.app, change.reset(item))
+    now = await client.get(path, headers={"If-None-Match": tags[0]})
+    assert now.json()["status"] == "pending"
 
 
 def test_documents_that_nothing_fits_around_are_served_too(
@@ -387,7 +377,7 @@ def test_documents_that_nothing_fits_around_are_served_too(
         made = packing.pack(document)
         return PackedDocument(document, made.hash, gzip.compress(document.body))
 
-    async def main(world: World, served: Served) -> None:
+    async def main(served: Served) -> None:
         # Not flushed to a whole byte.
         monkeypatch.setattr(item_store, "pack", plainly)
         await success(served.app)
@@ -420,171 +410,153 @@ def test_what_is_not_flushed_is_left_alone(text: bytes) -> None:
 # ---- some of it --------------------------------------------------------------------------------
 
 
-def test_only_the_channels_that_were_asked_for(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+@as_test(serving_activities)
+async def test_only_the_channels_that_were_asked_for(served: Served) -> None:
+    await success(served.app)
+    client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
-        two = (await client.get(path, params={"channels": "heartrate,altitude,heartrate"})).json()
-        none = (await client.get(path, params={"channels": "watts"})).json()
+    two = (await client.get(path, params={"channels": "heartrate,altitude,heartrate"})).json()
+    none = (await client.get(path, params={"channels": "watts"})).json()
 
-        whole = channels()
-        assert two["stream_data"] == {name: whole[name] for name in ("heartrate", "altitude")}
-        assert two["channels_available"] == sorted(whole)
-        # Strava knows it, this activity has none.
-        assert none["stream_data"] == {}
-
-    serving_activities(tmp_path, main)
+    whole = channels()
+    assert two["stream_data"] == {name: whole[name] for name in ("heartrate", "altitude")}
+    assert two["channels_available"] == sorted(whole)
+    # Strava knows it, this activity has none.
+    assert none["stream_data"] == {}
 
 
-def test_an_unknown_channel_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await pending(served.app)
-        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+@as_test(serving_activities)
+async def test_an_unknown_channel_is_refused_with_those_that_are_known(served: Served) -> None:
+    await pending(served.app)
+    client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
-        told = problem(await client.get(path, params={"channels": "pulse"}), 422, "invalid_input")
+    told = problem(await client.get(path, params={"channels": "pulse"}), 422, "invalid_input")
 
-        assert told["field"] == "channels"
-        assert all(name in told["detail"] for name in ("'pulse'", *CHANNELS))
-        for bad in ("", ",", "time,", "Time", "a" * 600, "time;drop"):
-            problem(await client.get(path, params={"channels": bad}), 422, "invalid_input")
-
-    serving_activities(tmp_path, main)
+    assert told["field"] == "channels"
+    assert all(name in told["detail"] for name in ("'pulse'", *CHANNELS))
+    for bad in ("", ",", "time,", "Time", "a" * 600, "time;drop"):
+        problem(await client.get(path, params={"channels": bad}), 422, "invalid_input")
 
 
-def test_fewer_points_are_the_same_ones_in_every_channel(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        client, path = await served.client(), f"/v1/activities/{ID}/streams"
-        whole = channels()
-        for asked, points in (
-            ({"resolution": "low"}, 100),
-            ({"resolution": "medium"}, 1000),
-            ({"points": "2"}, 2),
-            ({"points": "57"}, 57),
-        ):
-            wanted = {**asked, "channels": "latlng,heartrate,altitude,time,moving"}
+@as_test(serving_activities)
+async def test_fewer_points_are_the_same_ones_in_every_channel(served: Served) -> None:
+    await success(served.app)
+    client, path = await served.client(), f"/v1/activities/{ID}/streams"
+    whole = channels()
+    for asked, points in (
+        ({"resolution": "low"}, 100),
+        ({"resolution": "medium"}, 1000),
+        ({"points": "2"}, 2),
+        ({"points": "57"}, 57),
+    ):
+        wanted = {**asked, "channels": "latlng,heartrate,altitude,time,moving"}
 
-            told = (await client.get(path, params=wanted)).json()
+        told = (await client.get(path, params=wanted)).json()
 
-            assert told["downsampled"] == {
-                "method": "lttb",
-                "points": points,
-                "of": SIZE,
-                "by": "heartrate",
-            }
-            assert told["point_count"] == SIZE
-            kept = told["stream_data"]["time"]
-            assert (len(kept), kept[0], kept[-1]) == (points, 0, SIZE - 1)
-            assert told["stream_data"] == {name: [whole[name][at] for at in kept] for name in whole}
-            # The sprint is there, though it took a second.
-            assert points == 2 or SIZE // 2 in kept
+        assert told["downsampled"] == {
+            "method": "lttb",
+            "points": points,
+            "of": SIZE,
+            "by": "heartrate",
+        }
+        assert told["point_count"] == SIZE
+        kept = told["stream_data"]["time"]
+        assert (len(kept), kept[0], kept[-1]) == (points, 0, SIZE - 1)
+        assert told["stream_data"] == {name: [whole[name][at] for at in kept] for name in whole}
+        # The sprint is there, though it took a second.
+        assert points == 2 or SIZE // 2 in kept
 
-        # Where there are no more points, all are sent.
-        told = (await client.get(path, params={"resolution": "high"})).json()
-        assert (told["downsampled"], told["stream_data"]) == (None, whole)
-
-    serving_activities(tmp_path, main)
+    # Where there are no more points, all are sent.
+    told = (await client.get(path, params={"resolution": "high"})).json()
+    assert (told["downsampled"], told["stream_data"]) == (None, whole)
 
 
-def test_a_choice_of_points_that_is_none_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        client, path = await served.client(), f"/v1/activities/{ID}/streams"
+@as_test(serving_activities)
+async def test_a_choice_of_points_that_is_none_is_refused(served: Served) -> None:
+    await success(served.app)
+    client, path = await served.client(), f"/v1/activities/{ID}/streams"
 
-        for bad in ("points=1", "points=10001", "points=x", "resolution=best"):
-            problem(await client.get(f"{path}?{bad}"), 422, "invalid_input")
-        both = problem(await client.get(f"{path}?points=5&resolution=low"), 422, "invalid_input")
-        assert both["field"] == "points"
-
-    serving_activities(tmp_path, main)
+    for bad in ("points=1", "points=10001", "points=x", "resolution=best"):
+        problem(await client.get(f"{path}?{bad}"), 422, "invalid_input")
+    both = problem(await client.get(f"{path}?points=5&resolution=low"), 422, "invalid_input")
+    assert both["field"] == "points"
 
 
 # ---- activities --------------------------------------------------------------------------------
 
 
-def test_an_activity_says_where_its_streams_stand(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await stuck(served.app)
-        ada = await served.client()
+@as_test(serving_activities)
+async def test_an_activity_says_where_its_streams_stand(served: Served) -> None:
+    await stuck(served.app)
+    ada = await served.client()
 
-        answer = await ada.get(f"/v1/activities/{ID}")
+    answer = await ada.get(f"/v1/activities/{ID}")
 
-        told = answer.json()
-        assert (told["status"], told["hint"], told["stuck"]) == ("failed", "retry", True)
-        said = "It could not be fetched, and is not tried again by itself."
-        assert (told["error"], told["next_attempt_at"]) == (said, None)
-        assert told["external_id"] == "101"
-
-    serving_activities(tmp_path, main)
+    told = answer.json()
+    assert (told["status"], told["hint"], told["stuck"]) == ("failed", "retry", True)
+    said = "It could not be fetched, and is not tried again by itself."
+    assert (told["error"], told["next_attempt_at"]) == (said, None)
+    assert told["external_id"] == "101"
 
 
 # ---- operating ---------------------------------------------------------------------------------
 
 
-def test_an_operator_sets_a_stuck_one_going_again(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await stuck(served.app)
-        admin = await served.admin()
+@as_test(serving_activities)
+async def test_an_operator_sets_a_stuck_one_going_again(served: Served) -> None:
+    await stuck(served.app)
+    admin = await served.admin()
 
-        told = (await admin.post(f"/v1/admin/activities/{ID}/reset-stream-fetch")).json()
+    told = (await admin.post(f"/v1/admin/activities/{ID}/reset-stream-fetch")).json()
 
-        assert (told["status"], told["retry_count"], told["error"]) == ("pending", 0, None)
-        item = await served.app.items.get(ID)
-        assert item.state is ItemState.PENDING and item.next_attempt_at is not None
-        nobodys = "/v1/admin/activities/nobodys/reset-stream-fetch"
-        problem(await admin.post(nobodys), 404, "not_found")
-
-    serving_activities(tmp_path, main)
+    assert (told["status"], told["retry_count"], told["error"]) == ("pending", 0, None)
+    item = await served.app.items.get(ID)
+    assert item.state is ItemState.PENDING and item.next_attempt_at is not None
+    nobodys = "/v1/admin/activities/nobodys/reset-stream-fetch"
+    problem(await admin.post(nobodys), 404, "not_found")
 
 
-def test_a_reset_shuts_out_whoever_held_it(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        held = await fetching(served.app)
-        path = f"/admin/activities/{ID}/reset-stream-fetch"
+@as_test(serving_activities)
+async def test_a_reset_shuts_out_whoever_held_it(served: Served) -> None:
+    held = await fetching(served.app)
+    path = f"/admin/activities/{ID}/reset-stream-fetch"
 
-        assert (await (await served.admin()).post(path)).is_success
+    assert (await (await served.admin()).post(path)).is_success
 
-        assert await served.app._items.settle_many([(change.succeed(held), DOCUMENT)]) == [None]
-
-    serving_activities(tmp_path, main)
+    assert await served.app._items.settle_many([(change.succeed(held), DOCUMENT)]) == [None]
 
 
-def test_one_without_an_id_at_the_provider_cannot_be_reset(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await put(served.app, external=False)
-        path = f"/admin/activities/{ID}/reset-stream-fetch"
+@as_test(serving_activities)
+async def test_one_without_an_id_at_the_provider_cannot_be_reset(served: Served) -> None:
+    await put(served.app, external=False)
+    path = f"/admin/activities/{ID}/reset-stream-fetch"
 
-        problem(await (await served.admin()).post(path), 409, "illegal_transition")
-
-    serving_activities(tmp_path, main)
+    problem(await (await served.admin()).post(path), 409, "illegal_transition")
 
 
-def test_the_numbers_of_everybody_and_of_one(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await stuck(served.app)
-        for number in (102, 103):
-            await put(served.app, number=number)
-        limited = await claim(served.app, await put(served.app, user="bob", number=7))
-        after = timedelta(minutes=15)
-        await settle(served.app, change.defer(limited, after=after, error="429", limited=True))
-        admin, path = await served.admin(), "/v1/admin/streams/stats"
+@as_test(serving_activities)
+async def test_the_numbers_of_everybody_and_of_one(served: Served) -> None:
+    await stuck(served.app)
+    for number in (102, 103):
+        await put(served.app, number=number)
+    limited = await claim(served.app, await put(served.app, user="bob", number=7))
+    after = timedelta(minutes=15)
+    await settle(served.app, change.defer(limited, after=after, error="429", limited=True))
+    admin, path = await served.admin(), "/v1/admin/streams/stats"
 
-        everybody = (await admin.get(path)).json()
-        adas = (await admin.get(path, params={"user_id": "ada"})).json()
+    everybody = (await admin.get(path)).json()
+    adas = (await admin.get(path, params={"user_id": "ada"})).json()
 
-        assert {name: n for name, n in everybody["states"].items() if n} == {
-            "pending": 2,
-            "failed": 1,
-            "deferred": 1,
-        }
-        assert everybody["retries"] == {"1": 1}
-        assert (everybody["stuck"], everybody["limited_24h"]) == (1, 1)
-        assert everybody["athletes"] is None
-        counts = {name: n for name, n in adas["athletes"]["ada"].items() if n}
-        assert counts == {"pending": 2, "failed": 1}
-
-    serving_activities(tmp_path, main)
+    assert {name: n for name, n in everybody["states"].items() if n} == {
+        "pending": 2,
+        "failed": 1,
+        "deferred": 1,
+    }
+    assert everybody["retries"] == {"1": 1}
+    assert (everybody["stuck"], everybody["limited_24h"]) == (1, 1)
+    assert everybody["athletes"] is None
+    counts = {name: n for name, n in adas["athletes"]["ada"].items() if n}
+    assert counts == {"pending": 2, "failed": 1}
 
 
 # ---- asking for more ---------------------------------------------------------------------------
@@ -594,90 +566,82 @@ def test_the_numbers_of_everybody_and_of_one(tmp_path: Path) -> None:
     ("path", "sync", "lane"),
     [("/v1/activities/sync", LIVE, "hot"), ("/v1/activities/backfill", STREAMS, "cold")],
 )
-def test_a_job_is_stored_and_followed_like_any_other(
-    tmp_path: Path, path: str, sync: str, lane: str
+@as_test(serving_activities)
+async def test_a_job_is_stored_and_followed_like_any_other(
+    served: Served, path: str, sync: str, lane: str
 ) -> None:
-    async def main(world: World, served: Served) -> None:
-        ada = await served.client()
+    ada = await served.client()
 
-        answer = await ada.post(path, json={"connection_id": "ada-1"})
+    answer = await ada.post(path, json={"connection_id": "ada-1"})
 
-        told = answer.json()
-        assert answer.status_code == 202
-        assert (told["sync"], told["lane"], told["user_id"]) == (sync, lane, "ada")
-        assert (await ada.get(answer.headers["location"])).json()["id"] == told["id"]
-        # The same again is the same job.
-        assert (await ada.post(path)).json()["id"] == told["id"]
-        assert len(await served.app.jobs.list()) == 1
-
-    serving_activities(tmp_path, main)
+    told = answer.json()
+    assert answer.status_code == 202
+    assert (told["sync"], told["lane"], told["user_id"]) == (sync, lane, "ada")
+    assert (await ada.get(answer.headers["location"])).json()["id"] == told["id"]
+    # The same again is the same job.
+    assert (await ada.post(path)).json()["id"] == told["id"]
+    assert len(await served.app.jobs.list()) == 1
 
 
-def test_nothing_is_started_for_who_has_to_sign_in_again(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        [connection] = await served.app.connections.of_user("ada")
-        await served.app.connections.mark_withdrawn(connection, "gone")
-        ada = await served.client()
+@as_test(serving_activities)
+async def test_nothing_is_started_for_who_has_to_sign_in_again(served: Served) -> None:
+    [connection] = await served.app.connections.of_user("ada")
+    await served.app.connections.mark_withdrawn(connection, "gone")
+    ada = await served.client()
 
-        for path in ("/v1/activities/sync", "/v1/activities/backfill"):
-            for body in ({}, {"connection_id": connection.id}):
-                told = problem(await ada.post(path, json=body), 409, "not_connected")
-                assert "sign in again" in told["detail"]
+    for path in ("/v1/activities/sync", "/v1/activities/backfill"):
+        for body in ({}, {"connection_id": connection.id}):
+            told = problem(await ada.post(path, json=body), 409, "not_connected")
+            assert "sign in again" in told["detail"]
 
-        assert await served.app.jobs.list() == []
-
-    serving_activities(tmp_path, main)
+    assert await served.app.jobs.list() == []
 
 
 # ---- links -------------------------------------------------------------------------------------
 
 
-def test_a_link_opens_the_page_of_that_activity_and_nothing_else(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        made = await (await served.client()).post(f"/v1/activities/{ID}/link")
-        assert made.headers["cache-control"] == "no-store"
-        path = made.json()["url"].removeprefix("http://127.0.0.1:8080")
-        anyone = served.with_headers()
+@as_test(serving_activities)
+async def test_a_link_opens_the_page_of_that_activity_and_nothing_else(served: Served) -> None:
+    await success(served.app)
+    made = await (await served.client()).post(f"/v1/activities/{ID}/link")
+    assert made.headers["cache-control"] == "no-store"
+    path = made.json()["url"].removeprefix("http://127.0.0.1:8080")
+    anyone = served.with_headers()
 
-        connected = await served.app.users.get("ada")
-        await world.clock.sleep(2 * 3600)
+    connected = await served.app.users.get("ada")
+    await served.app.clock.sleep(2 * 3600)
 
-        # The points alone are no visit; the page that a person opens is one.
-        data = await anyone.get(f"{path}/streams")
-        assert await served.app.users.get("ada") == connected
-        page = await anyone.get(path)
+    # The points alone are no visit; the page that a person opens is one.
+    data = await anyone.get(f"{path}/streams")
+    assert await served.app.users.get("ada") == connected
+    page = await anyone.get(path)
 
-        assert page.status_code == 200 and ID in page.text
-        assert (await served.app.users.get("ada")).last_login_at == world.clock.now()
-        assert data.json()["downsampled"]["points"] == 1000
-        token = path.removeprefix(ACTIVITY_PATH)
-        assert (await anyone.get(f"/p/{token}")).status_code == 404
-        job = served.web.state.api.site.links.progress_path(job_id=ID, user_id="ada")
-        assert (await anyone.get(job.replace("/p/", ACTIVITY_PATH))).status_code == 404
-        assert (await anyone.get(path[:-1])).status_code == 404
-        await world.clock.sleep(8 * 24 * 3600)
-        assert (await anyone.get(path)).status_code == 410
-
-    serving_activities(tmp_path, main)
+    assert page.status_code == 200 and ID in page.text
+    assert (await served.app.users.get("ada")).last_login_at == served.app.clock.now()
+    assert data.json()["downsampled"]["points"] == 1000
+    token = path.removeprefix(ACTIVITY_PATH)
+    assert (await anyone.get(f"/p/{token}")).status_code == 404
+    job = served.web.state.api.site.links.progress_path(job_id=ID, user_id="ada")
+    assert (await anyone.get(job.replace("/p/", ACTIVITY_PATH))).status_code == 404
+    assert (await anyone.get(path[:-1])).status_code == 404
+    await served.app.clock.sleep(8 * 24 * 3600)
+    assert (await anyone.get(path)).status_code == 410
 
 
 # ---- the document ------------------------------------------------------------------------------
 
 
-def test_the_routes_are_documented_whole(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        document = served.web.openapi()
+@as_test(serving_activities)
+async def test_the_routes_are_documented_whole(served: Served) -> None:
+    document = served.web.openapi()
 
-        test_openapi.test_every_operation_is_documented_whole(document)
-        names = {operation["operationId"] for _, operation in test_openapi.operations(document)}
-        assert names >= {
-            *("list_activities", "get_activity", "get_activity_streams", "sync_activities"),
-            *("backfill_activities", "make_activity_link", "reset_activity_streams"),
-            *("reset_stream_fetch", "get_stream_stats"),
-        }
-
-    serving_activities(tmp_path, main)
+    test_openapi.test_every_operation_is_documented_whole(document)
+    names = {operation["operationId"] for _, operation in test_openapi.operations(document)}
+    assert names >= {
+        *("list_activities", "get_activity", "get_activity_streams", "sync_activities"),
+        *("backfill_activities", "make_activity_link", "reset_activity_streams"),
+        *("reset_stream_fetch", "get_stream_stats"),
+    }
 
 
 def test_examples_are_what_the_models_hold() -> None:

@@ -30,7 +30,7 @@ from tests.systems.activity_streams.test_api import (
 )
 from tests.unit.sandbox.clients import Client as SandboxClient
 from tests.web.callers import ORIGIN, Served, problem
-from tests.worlds import World, in_world
+from tests.worlds import World, as_test, with_world
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ WITHDRAWN = {
 
 def with_webhooks(
     folder: Path,
-    main: Callable[[World, Served], Awaitable[None]],
+    main: Callable[[Served], Awaitable[None]],
     agreed: Mapping[str, Any] = AGREED,
 ) -> None:
     """Run `main` where that was agreed on with Strava."""
@@ -73,15 +73,13 @@ def asking(**changed: str) -> dict[str, str]:
 # ---- the handshake -----------------------------------------------------------------------------
 
 
-def test_the_challenge_is_returned_to_whoever_knows_the_word(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        answer = await served.with_headers().get(PATH, params=asking())
+@as_test(with_webhooks)
+async def test_the_challenge_is_returned_to_whoever_knows_the_word(served: Served) -> None:
+    answer = await served.with_headers().get(PATH, params=asking())
 
-        assert answer.status_code == 200
-        assert answer.json() == {"hub.challenge": "15f7d1a91c1f40f8"}
-        assert answer.headers["content-type"] == "application/json"
-
-    with_webhooks(tmp_path, main)
+    assert answer.status_code == 200
+    assert answer.json() == {"hub.challenge": "15f7d1a91c1f40f8"}
+    assert answer.headers["content-type"] == "application/json"
 
 
 def test_nobody_else_gets_anything(tmp_path: Path) -> None:
@@ -98,7 +96,7 @@ def test_nobody_else_gets_anything(tmp_path: Path) -> None:
         b"hub.mode=subscribe&hub.challenge=x&hub.verify_token=%ff%fe%00",
     ]
 
-    async def main(world: World, served: Served) -> None:
+    async def main(served: Served) -> None:
         for query in queries:
             answer = await served.with_headers().get(PATH, params=query)
 
@@ -108,21 +106,19 @@ def test_nobody_else_gets_anything(tmp_path: Path) -> None:
     with_webhooks(tmp_path, main)
 
 
-def test_without_a_word_there_are_no_webhooks(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        anyone = served.with_headers()
+@as_test(with_webhooks, {})
+async def test_without_a_word_there_are_no_webhooks(served: Served) -> None:
+    anyone = served.with_headers()
 
-        problem(await anyone.get(PATH, params=asking(verify_token="")), 404, "unknown_path")
-        problem(await anyone.post(PATH, json=CREATED), 404, "unknown_path")
-        problem(await anyone.post(f"{PATH}/{KEY}", json=CREATED), 404, "unknown_path")
-
-    with_webhooks(tmp_path, main, {})
+    problem(await anyone.get(PATH, params=asking(verify_token="")), 404, "unknown_path")
+    problem(await anyone.post(PATH, json=CREATED), 404, "unknown_path")
+    problem(await anyone.post(f"{PATH}/{KEY}", json=CREATED), 404, "unknown_path")
 
 
 def test_with_a_key_the_address_is_a_secret(tmp_path: Path) -> None:
     agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
 
-    async def main(world: World, served: Served) -> None:
+    async def main(served: Served) -> None:
         anyone = served.with_headers()
 
         for path in (PATH, f"{PATH}/", f"{PATH}/{KEY}x", f"{PATH}/{KEY[:-1]}", f"{PATH}/%ff"):
@@ -137,61 +133,51 @@ def test_with_a_key_the_address_is_a_secret(tmp_path: Path) -> None:
 # ---- events ------------------------------------------------------------------------------------
 
 
-def test_an_event_is_stored_and_acted_on_later(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        anyone = served.with_headers()
+@as_test(with_webhooks)
+async def test_an_event_is_stored_and_acted_on_later(served: Served) -> None:
+    anyone = served.with_headers()
 
-        answers = [await anyone.post(PATH, json=CREATED) for _ in range(3)]
+    answers = [await anyone.post(PATH, json=CREATED) for _ in range(3)]
 
-        assert [answer.status_code for answer in answers] == [200] * 3
-        # One job, which nobody has begun; that Strava was asked nothing is seen to elsewhere.
-        [job] = await served.app.jobs.list(sync=LIVE)
-        assert (job.state, job.user_id, job.connection_id) == (JobState.PENDING, "ada", "ada-1")
-
-    with_webhooks(tmp_path, main)
+    assert [answer.status_code for answer in answers] == [200] * 3
+    # One job, which nobody has begun; that Strava was asked nothing is seen to elsewhere.
+    [job] = await served.app.jobs.list(sync=LIVE)
+    assert (job.state, job.user_id, job.connection_id) == (JobState.PENDING, "ada", "ada-1")
 
 
-def test_a_deleted_activity_is_forgotten(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await success(served.app)
-        other = await put(served.app, user="bob", number=101)
-        ada = await served.client()
+@as_test(with_webhooks)
+async def test_a_deleted_activity_is_forgotten(served: Served) -> None:
+    await success(served.app)
+    other = await put(served.app, user="bob", number=101)
+    ada = await served.client()
 
-        event = {**CREATED, "aspect_type": "delete"}
-        assert (await served.with_headers().post(PATH, json=event)).status_code == 200
+    event = {**CREATED, "aspect_type": "delete"}
+    assert (await served.with_headers().post(PATH, json=event)).status_code == 200
 
-        problem(
-            await ada.get(f"/v1/activities/{activity_id('ada-1', 101)}/streams"), 404, "not_found"
-        )
-        assert (await served.app.items.get(other.id)).state is ItemState.PENDING
-
-    with_webhooks(tmp_path, main)
+    problem(await ada.get(f"/v1/activities/{activity_id('ada-1', 101)}/streams"), 404, "not_found")
+    assert (await served.app.items.get(other.id)).state is ItemState.PENDING
 
 
-def test_an_athlete_who_withdraws_has_to_sign_in_again(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await world.clock.sleep(60)
-        event = {**WITHDRAWN, "event_time": int(world.clock.now().timestamp())}
+@as_test(with_webhooks)
+async def test_an_athlete_who_withdraws_has_to_sign_in_again(served: Served) -> None:
+    await served.app.clock.sleep(60)
+    event = {**WITHDRAWN, "event_time": int(served.app.clock.now().timestamp())}
 
-        assert (await served.with_headers().post(PATH, json=event)).status_code == 200
+    assert (await served.with_headers().post(PATH, json=event)).status_code == 200
 
-        connections = served.app.connections
-        ada, bob = await connections.get("ada-1"), await connections.get("bob-1")
-        assert (ada.state, bob.state) == (ConnectionState.NEEDS_REAUTH, ConnectionState.ACTIVE)
-
-    with_webhooks(tmp_path, main)
+    connections = served.app.connections
+    ada, bob = await connections.get("ada-1"), await connections.get("bob-1")
+    assert (ada.state, bob.state) == (ConnectionState.NEEDS_REAUTH, ConnectionState.ACTIVE)
 
 
-def test_the_answer_does_not_tell_whether_anybody_was_concerned(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        anyone = served.with_headers()
+@as_test(with_webhooks)
+async def test_the_answer_does_not_tell_whether_anybody_was_concerned(served: Served) -> None:
+    anyone = served.with_headers()
 
-        known = await anyone.post(PATH, json=CREATED)
-        unknown = await anyone.post(PATH, json={**CREATED, "owner_id": 999})
+    known = await anyone.post(PATH, json=CREATED)
+    unknown = await anyone.post(PATH, json={**CREATED, "owner_id": 999})
 
-        assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
-
-    with_webhooks(tmp_path, main)
+    assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
 
 
 def test_what_is_no_event_is_refused(tmp_path: Path) -> None:
@@ -215,7 +201,7 @@ def test_what_is_no_event_is_refused(tmp_path: Path) -> None:
         ({**CREATED, "updates": {"title": "x" * 70_000}}, 413, "payload_too_large"),
     ]
 
-    async def main(world: World, served: Served) -> None:
+    async def main(served: Served) -> None:
         anyone = served.with_headers({"Content-Type": "application/json"})
         for body, status, code in cases:
             sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
@@ -230,76 +216,74 @@ def test_what_is_no_event_is_refused(tmp_path: Path) -> None:
     with_webhooks(tmp_path, main)
 
 
-def test_what_could_not_be_stored_in_time_is_to_be_sent_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@as_test(with_webhooks)
+async def test_what_could_not_be_stored_in_time_is_to_be_sent_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: Served) -> None:
-        async def stands_still(self: ActivityStreams, event: Any) -> Any:
-            await world.clock.sleep(3600)
+    async def stands_still(self: ActivityStreams, event: Any) -> Any:
+        await served.app.clock.sleep(3600)
 
-        async def is_away(self: ActivityStreams, event: Any) -> Any:
-            raise StoreUnavailable
+    async def is_away(self: ActivityStreams, event: Any) -> Any:
+        raise StoreUnavailable
 
-        began = world.clock.monotonic()
-        for fault in (stands_still, is_away):
-            monkeypatch.setattr(ActivityStreams, "handle_event", fault)
-            problem(await served.with_headers().post(PATH, json=CREATED), 503, "store_unavailable")
-        # Within the two seconds that Strava waits.
-        assert world.clock.monotonic() - began < 2
-
-    with_webhooks(tmp_path, main)
+    began = served.app.clock.monotonic()
+    for fault in (stands_still, is_away):
+        monkeypatch.setattr(ActivityStreams, "handle_event", fault)
+        problem(await served.with_headers().post(PATH, json=CREATED), 503, "store_unavailable")
+    # Within the two seconds that Strava waits.
+    assert served.app.clock.monotonic() - began < 2
 
 
 # ---- with Strava itself ------------------------------------------------------------------------
 
 
-def test_the_emulated_strava_subscribes_and_its_events_bring_the_streams(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        made: list[Served] = []
+@with_world
+async def test_the_emulated_strava_subscribes_and_its_events_bring_the_streams(
+    world: World,
+) -> None:
+    made: list[Served] = []
 
-        async def outbound(method: str, url: str, body: bytes | None) -> Reply:
-            client = made[0].with_headers({"Content-Type": "application/json"})
-            answer = await client.request(method, url, content=body)
-            return Reply(answer.status_code, answer.content)
+    async def outbound(method: str, url: str, body: bytes | None) -> Reply:
+        client = made[0].with_headers({"Content-Type": "application/json"})
+        answer = await client.request(method, url, content=body)
+        return Reply(answer.status_code, answer.content)
 
-        site = Site(world, outbound=outbound, activities=3)
-        agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
-        app = await world.app(systems=[streams(**agreed)], transport=site.wire, vault=vault())
-        connection = await site.connect(app)
-        made.append(Served(app, build(app, keys=KeyRing.for_demo())))
-        worker = app.supervisor()
-        await worker.start()
+    site = Site(world, outbound=outbound, activities=3)
+    agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
+    app = await world.app(systems=[streams(**agreed)], transport=site.wire, vault=vault())
+    connection = await site.connect(app)
+    made.append(Served(app, build(app, keys=KeyRing.for_demo())))
+    worker = app.supervisor()
+    await worker.start()
 
-        # When Strava is told where to send events, and sends one
-        client = SandboxClient(site.strava, "")
-        form = {
-            "client_id": access.CLIENT_ID,
-            "client_secret": access.CLIENT_SECRET,
-            "callback_url": f"{ORIGIN}{PATH}/{KEY}",
-            "verify_token": TOKEN,
-        }
-        assert (await client.post("/api/v3/push_subscriptions", form=form)).status == 201
-        sport = site.strava.add_activity()
-        await world.clock.sleep(120)
+    # When Strava is told where to send events, and sends one
+    client = SandboxClient(site.strava, "")
+    form = {
+        "client_id": access.CLIENT_ID,
+        "client_secret": access.CLIENT_SECRET,
+        "callback_url": f"{ORIGIN}{PATH}/{KEY}",
+        "verify_token": TOKEN,
+    }
+    assert (await client.post("/api/v3/push_subscriptions", form=form)).status == 201
+    sport = site.strava.add_activity()
+    await world.clock.sleep(120)
 
-        # Then the activity and its streams are there, by the first attempt
-        [delivery] = site.strava.webhooks.deliveries
-        assert (delivery.status, delivery.attempt) == (200, 1)
-        ada = await made[0].client()
-        the_id = activity_id(connection.id, sport.id)
-        told = (await ada.get(f"/v1/activities/{the_id}/streams")).json()
-        assert (told["status"], told["source"]) == ("success", "strava"), told
-        assert told["point_count"] == len(told["stream_data"]["time"]) > 0
+    # Then the activity and its streams are there, by the first attempt
+    [delivery] = site.strava.webhooks.deliveries
+    assert (delivery.status, delivery.attempt) == (200, 1)
+    ada = await made[0].client()
+    the_id = activity_id(connection.id, sport.id)
+    told = (await ada.get(f"/v1/activities/{the_id}/streams")).json()
+    assert (told["status"], told["source"]) == ("success", "strava"), told
+    assert told["point_count"] == len(told["stream_data"]["time"]) > 0
 
-        # And when the athlete goes, the connection is closed
-        token = site.strava.grant().access_token
-        await SandboxClient(site.strava, token).post("/oauth/deauthorize")
-        await world.clock.sleep(10)
-        assert (await app.connections.get(connection.id)).state is ConnectionState.NEEDS_REAUTH
-        assert [each.status for each in site.strava.webhooks.deliveries] == [200, 200]
-        await worker.stop()
-
-    in_world(tmp_path, main)
+    # And when the athlete goes, the connection is closed
+    token = site.strava.grant().access_token
+    await SandboxClient(site.strava, token).post("/oauth/deauthorize")
+    await world.clock.sleep(10)
+    assert (await app.connections.get(connection.id)).state is ConnectionState.NEEDS_REAUTH
+    assert [each.status for each in site.strava.webhooks.deliveries] == [200, 200]
+    await worker.stop()
 
 
 # ---- settings ----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.systems.daily_checkins import syncs
 from tests.connecting import database_bytes
 from tests.systems.daily_checkins.places import CHECKINS, WorldPlace, in_place
+from tests.worlds import as_test
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -42,17 +43,17 @@ def counts(job: Job) -> tuple[int, int]:
 # ---- connecting --------------------------------------------------------------------------------
 
 
-def test_an_account_is_known_by_its_id_so_that_two_people_are_not_mixed(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        first = await place.connect()
-        again = await place.connect(account=first.external_id)
+@as_test(in_place)
+async def test_an_account_is_known_by_its_id_so_that_two_people_are_not_mixed(
+    place: WorldPlace,
+) -> None:
+    first = await place.connect()
+    again = await place.connect(account=first.external_id)
 
-        assert first.external_id == str(place.foursquare.world.user_ids[0])
-        assert again.id == first.id
-        with pytest.raises(Conflict, match="another account"):
-            await place.connect(connection_id=first.id)
-
-    in_place(tmp_path, main)
+    assert first.external_id == str(place.foursquare.world.user_ids[0])
+    assert again.id == first.id
+    with pytest.raises(Conflict, match="another account"):
+        await place.connect(connection_id=first.id)
 
 
 def test_the_token_is_in_no_log_and_not_readable_in_the_database(tmp_path: Path) -> None:
@@ -79,96 +80,90 @@ def test_the_token_is_in_no_log_and_not_readable_in_the_database(tmp_path: Path)
 # ---- what is read ------------------------------------------------------------------------------
 
 
-def test_the_first_import_reads_everything_and_the_next_what_is_new(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect()
-        first = await place.run()
+@as_test(in_place, checkins=700)
+async def test_the_first_import_reads_everything_and_the_next_what_is_new(
+    place: WorldPlace,
+) -> None:
+    connection = await place.connect()
+    first = await place.run()
 
-        # Everything is there once, after three full pages, a short one and one that ends it.
-        assert (first.state, counts(first)) == (JobState.SUCCESS, (700, 0))
-        assert await place.stored_ids() == place.ids(connection)
-        assert place.asked == 4
+    # Everything is there once, after three full pages, a short one and one that ends it.
+    assert (first.state, counts(first)) == (JobState.SUCCESS, (700, 0))
+    assert await place.stored_ids() == place.ids(connection)
+    assert place.asked == 4
 
-        # Nothing new takes one request.
-        quiet = await place.run()
-        assert (counts(quiet), place.asked) == ((0, 0), 5)
+    # Nothing new takes one request.
+    quiet = await place.run()
+    assert (counts(quiet), place.asked) == ((0, 0), 5)
 
-        # What is new is read, and only that is stored.
-        await place.clock.sleep(3600)
-        new = place.foursquare.add_checkin(NewCheckin(venue_name="Lighthouse", shout="Windy"))
-        second = await place.run()
-        assert counts(second) == (1, 0)
-        newest = (await place.stored())[0]
-        assert (newest.id, newest.venue.name, newest.shout) == (new.id, "Lighthouse", "Windy")
-        assert newest.imported_at == newest.updated_at == second.finished_at
-
-    in_place(tmp_path, main, checkins=700)
-
-
-def test_what_was_made_offline_arrives_late_and_is_found(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect()
-        place.foursquare.add_checkin()
-        await place.run()
-        # Made before the newest, and told after it was read.
-        made = place.clock.now() - timedelta(hours=20)
-        place.foursquare.add_checkin(NewCheckin(created_at=made))
-
-        assert counts(await place.run()) == (1, 0)
-        assert await place.stored_ids() == place.ids(connection)
-
-    in_place(tmp_path, main)
+    # What is new is read, and only that is stored.
+    await place.clock.sleep(3600)
+    new = place.foursquare.add_checkin(NewCheckin(venue_name="Lighthouse", shout="Windy"))
+    second = await place.run()
+    assert counts(second) == (1, 0)
+    newest = (await place.stored())[0]
+    assert (newest.id, newest.venue.name, newest.shout) == (new.id, "Lighthouse", "Windy")
+    assert newest.imported_at == newest.updated_at == second.finished_at
 
 
-def test_more_check_ins_of_one_second_than_a_page_holds_are_all_read(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect()
-        at = datetime(2025, 12, 1, 12, tzinfo=UTC)
-        for _ in range(300):
-            place.foursquare.add_checkin(NewCheckin(created_at=at))
-        for second in (-1, 1, 2):
-            place.foursquare.add_checkin(NewCheckin(created_at=at + timedelta(seconds=second)))
+@as_test(in_place)
+async def test_what_was_made_offline_arrives_late_and_is_found(place: WorldPlace) -> None:
+    connection = await place.connect()
+    place.foursquare.add_checkin()
+    await place.run()
+    # Made before the newest, and told after it was read.
+    made = place.clock.now() - timedelta(hours=20)
+    place.foursquare.add_checkin(NewCheckin(created_at=made))
 
-        job = await place.run()
-
-        assert (job.state, counts(job)) == (JobState.SUCCESS, (313, 0))
-        assert await place.stored_ids() == place.ids(connection)
-
-    in_place(tmp_path, main)
+    assert counts(await place.run()) == (1, 0)
+    assert await place.stored_ids() == place.ids(connection)
 
 
-def test_more_than_can_be_told_apart_ends_the_import_and_says_so(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect()
-        at = datetime(2025, 12, 1, 12, tzinfo=UTC)
-        for _ in range(501):
-            place.foursquare.add_checkin(NewCheckin(created_at=at))
+@as_test(in_place)
+async def test_more_check_ins_of_one_second_than_a_page_holds_are_all_read(
+    place: WorldPlace,
+) -> None:
+    connection = await place.connect()
+    at = datetime(2025, 12, 1, 12, tzinfo=UTC)
+    for _ in range(300):
+        place.foursquare.add_checkin(NewCheckin(created_at=at))
+    for second in (-1, 1, 2):
+        place.foursquare.add_checkin(NewCheckin(created_at=at + timedelta(seconds=second)))
 
-        job = await place.run()
+    job = await place.run()
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
-        assert "around one second, 2025-12-01T12:00:00" in (job.error or "")
-        # The mark has not moved, so that the next one does not leave anything out either.
-        assert (await place.run()).state is JobState.FAILED
-
-    in_place(tmp_path, main)
+    assert (job.state, counts(job)) == (JobState.SUCCESS, (313, 0))
+    assert await place.stored_ids() == place.ids(connection)
 
 
-def test_a_full_import_finds_what_was_lost_and_what_has_changed(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect()
-        await place.run()
-        old = place.clock.now() - 30 * DAY
-        late = place.foursquare.add_checkin(NewCheckin(created_at=old))
-        assert counts(await place.run()) == (0, 0)
+@as_test(in_place)
+async def test_more_than_can_be_told_apart_ends_the_import_and_says_so(place: WorldPlace) -> None:
+    await place.connect()
+    at = datetime(2025, 12, 1, 12, tzinfo=UTC)
+    for _ in range(501):
+        place.foursquare.add_checkin(NewCheckin(created_at=at))
 
-        whole = await place.run(full=True)
+    job = await place.run()
 
-        assert counts(whole) == (1, 0)
-        assert late.id in await place.stored_ids()
-        assert await place.stored_ids() == place.ids(connection)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+    assert "around one second, 2025-12-01T12:00:00" in (job.error or "")
+    # The mark has not moved, so that the next one does not leave anything out either.
+    assert (await place.run()).state is JobState.FAILED
 
-    in_place(tmp_path, main)
+
+@as_test(in_place)
+async def test_a_full_import_finds_what_was_lost_and_what_has_changed(place: WorldPlace) -> None:
+    connection = await place.connect()
+    await place.run()
+    old = place.clock.now() - 30 * DAY
+    late = place.foursquare.add_checkin(NewCheckin(created_at=old))
+    assert counts(await place.run()) == (0, 0)
+
+    whole = await place.run(full=True)
+
+    assert counts(whole) == (1, 0)
+    assert late.id in await place.stored_ids()
+    assert await place.stored_ids() == place.ids(connection)
 
 
 def test_a_worker_that_dies_in_the_middle_loses_nothing_and_stores_nothing_twice(
@@ -202,56 +197,50 @@ def test_a_worker_that_dies_in_the_middle_loses_nothing_and_stores_nothing_twice
     in_place(tmp_path, main, works=False, checkins=60)
 
 
-def test_each_user_has_their_own_check_ins(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        ada, bob = await place.connect("ada"), await place.connect("bob")
-        await place.run("ada")
-        await place.run("bob")
+@as_test(in_place)
+async def test_each_user_has_their_own_check_ins(place: WorldPlace) -> None:
+    ada, bob = await place.connect("ada"), await place.connect("bob")
+    await place.run("ada")
+    await place.run("bob")
 
-        assert await place.stored_ids("ada") == place.ids(ada)
-        assert await place.stored_ids("bob") == place.ids(bob)
-        [first, *_] = await place.stored("ada")
-        assert (await place.check_ins.get(first.id, user_id="ada")).id == first.id
-        with pytest.raises(NotFound):
-            await place.check_ins.get(first.id, user_id="bob")
+    assert await place.stored_ids("ada") == place.ids(ada)
+    assert await place.stored_ids("bob") == place.ids(bob)
+    [first, *_] = await place.stored("ada")
+    assert (await place.check_ins.get(first.id, user_id="ada")).id == first.id
+    with pytest.raises(NotFound):
+        await place.check_ins.get(first.id, user_id="bob")
 
-        # The same account of two users is two users' data.
-        await place.connect("eve", account=ada.external_id)
-        await place.run("eve")
-        assert await place.stored_ids("eve") == place.ids(ada)
-
-    in_place(tmp_path, main)
+    # The same account of two users is two users' data.
+    await place.connect("eve", account=ada.external_id)
+    await place.run("eve")
+    assert await place.stored_ids("eve") == place.ids(ada)
 
 
 # ---- one import at a time ----------------------------------------------------------------------
 
 
-def test_an_import_that_runs_is_left_alone_and_named(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect()
-        job = await place.start()
+@as_test(in_place)
+async def test_an_import_that_runs_is_left_alone_and_named(place: WorldPlace) -> None:
+    await place.connect()
+    job = await place.start()
 
-        for full in (False, True):
-            with pytest.raises(ActiveJobExists) as active:
-                await place.start(full=full)
-            assert active.value.job_id == job.id
+    for full in (False, True):
+        with pytest.raises(ActiveJobExists) as active:
+            await place.start(full=full)
+        assert active.value.job_id == job.id
 
-        done = await place.world.until(place.app, job.id)
-        assert (done.state, done.mode.value) == (JobState.SUCCESS, "since")
-        assert len(await place.app.jobs.list(user_id="ada")) == 1
-
-    in_place(tmp_path, main)
+    done = await place.world.until(place.app, job.id)
+    assert (done.state, done.mode.value) == (JobState.SUCCESS, "since")
+    assert len(await place.app.jobs.list(user_id="ada")) == 1
 
 
-def test_nothing_is_started_for_a_user_without_a_connection(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        mine = await place.connect("bob")
-        with pytest.raises(NotConnected):
-            await place.start("ada")
-        with pytest.raises(NotFound):
-            await place.start("ada", connection_id=mine.id)
-
-    in_place(tmp_path, main)
+@as_test(in_place)
+async def test_nothing_is_started_for_a_user_without_a_connection(place: WorldPlace) -> None:
+    mine = await place.connect("bob")
+    with pytest.raises(NotConnected):
+        await place.start("ada")
+    with pytest.raises(NotFound):
+        await place.start("ada", connection_id=mine.id)
 
 
 # ---- failures ----------------------------------------------------------------------------------
@@ -283,37 +272,35 @@ def after_first(times: list[float]) -> list[float]:
         FaultKind.ERROR_IN_200,
     ],
 )
-def test_after_three_retries_at_one_two_and_four_minutes_an_import_has_failed(
-    tmp_path: Path, kind: FaultKind
+@as_test(in_place)
+async def test_after_three_retries_at_one_two_and_four_minutes_an_import_has_failed(
+    place: WorldPlace, kind: FaultKind
 ) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect()
-        times = requests_at(place)
-        place.foursquare.faults.next(kind, path=CHECKINS, times=100)
+    await place.connect()
+    times = requests_at(place)
+    place.foursquare.faults.next(kind, path=CHECKINS, times=100)
 
-        job = await place.run()
+    job = await place.run()
 
-        assert after_first(times) == [0, 60, 180, 420]
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
-        assert (job.summary.errors, job.summary.pauses) == (4, 0)
-
-    in_place(tmp_path, main)
+    assert after_first(times) == [0, 60, 180, 420]
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
+    assert (job.summary.errors, job.summary.pauses) == (4, 0)
 
 
-def test_a_request_that_gets_no_answer_is_retried_at_the_same_intervals(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect()
-        times = requests_at(place)
-        place.foursquare.faults.next(FaultKind.TIME_OUT, path=CHECKINS, times=2)
+@as_test(in_place)
+async def test_a_request_that_gets_no_answer_is_retried_at_the_same_intervals(
+    place: WorldPlace,
+) -> None:
+    await place.connect()
+    times = requests_at(place)
+    place.foursquare.faults.next(FaultKind.TIME_OUT, path=CHECKINS, times=2)
 
-        job = await place.run()
+    job = await place.run()
 
-        waits = [later - earlier for earlier, later in pairwise(times)]
-        # Each is counted from when the request was given up, after its 30 seconds.
-        assert [round(each) for each in waits[:2]] == [90, 150]
-        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 2)
-
-    in_place(tmp_path, main)
+    waits = [later - earlier for earlier, later in pairwise(times)]
+    # Each is counted from when the request was given up, after its 30 seconds.
+    assert [round(each) for each in waits[:2]] == [90, 150]
+    assert (job.state, job.summary.errors) == (JobState.SUCCESS, 2)
 
 
 def test_the_third_retry_may_succeed_and_a_page_that_is_stored_is_progress(
@@ -343,86 +330,78 @@ def test_the_third_retry_may_succeed_and_a_page_that_is_stored_is_progress(
     in_place(tmp_path, main, checkins=12)
 
 
-def test_a_refused_token_needs_its_user_and_uses_up_no_attempt(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect()
-        place.foursquare.faults.next(FaultKind.TOKEN_EXPIRED, path=CHECKINS)
+@as_test(in_place)
+async def test_a_refused_token_needs_its_user_and_uses_up_no_attempt(place: WorldPlace) -> None:
+    connection = await place.connect()
+    place.foursquare.faults.next(FaultKind.TOKEN_EXPIRED, path=CHECKINS)
 
-        job = await place.run()
+    job = await place.run()
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-        assert (job.attempts, place.asked) == (0, 1)
-        after = await place.app.connections.get(connection.id)
-        assert after.state is ConnectionState.NEEDS_REAUTH
-        with pytest.raises(NotConnected, match="sign in again"):
-            await place.start()
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+    assert (job.attempts, place.asked) == (0, 1)
+    after = await place.app.connections.get(connection.id)
+    assert after.state is ConnectionState.NEEDS_REAUTH
+    with pytest.raises(NotConnected, match="sign in again"):
+        await place.start()
 
-        # Once they have signed in again, it goes on as if nothing had been.
-        again = await place.connect(account=connection.external_id, connection_id=connection.id)
-        assert again.id == connection.id
-        assert (await place.run()).state is JobState.SUCCESS
-
-    in_place(tmp_path, main)
+    # Once they have signed in again, it goes on as if nothing had been.
+    again = await place.connect(account=connection.external_id, connection_id=connection.id)
+    assert again.id == connection.id
+    assert (await place.run()).state is JobState.SUCCESS
 
 
-def test_a_spent_hour_waits_for_its_end_and_uses_up_no_attempt(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect("ada")
-        await place.connect("bob")
-        place.foursquare.faults.next(FaultKind.RATE_LIMITED, path=CHECKINS)
-        times = requests_at(place)
-        job = await place.start("ada")
-        await place.clock.sleep(1)
+@as_test(in_place)
+async def test_a_spent_hour_waits_for_its_end_and_uses_up_no_attempt(place: WorldPlace) -> None:
+    await place.connect("ada")
+    await place.connect("bob")
+    place.foursquare.faults.next(FaultKind.RATE_LIMITED, path=CHECKINS)
+    times = requests_at(place)
+    job = await place.start("ada")
+    await place.clock.sleep(1)
 
-        waiting = await place.app.jobs.get(job.id)
-        assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
-        # It is that user's hour: another goes on.
-        other = await place.run("bob")
-        assert (other.state, other.summary.deferrals) == (JobState.SUCCESS, 0)
+    waiting = await place.app.jobs.get(job.id)
+    assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
+    # It is that user's hour: another goes on.
+    other = await place.run("bob")
+    assert (other.state, other.summary.deferrals) == (JobState.SUCCESS, 0)
 
+    done = await place.world.until(place.app, job.id)
+    assert (done.state, done.summary.errors) == (JobState.SUCCESS, 0)
+    assert done.summary.deferrals == 1
+    assert 600 in after_first(times)
+
+
+@as_test(in_place, lease_s=HOURS_S)
+async def test_a_spent_day_waits_for_midnight_for_everybody(place: WorldPlace) -> None:
+    await place.connect("ada")
+    await place.connect("bob")
+    place.foursquare.limited_by = "day"
+    place.foursquare.faults.next(FaultKind.RATE_LIMITED, path=CHECKINS)
+    mine = await place.start("ada")
+    await place.clock.sleep(1)
+    asked = place.asked
+
+    # The other one need not ask to know.
+    other = await place.start("bob")
+    await place.clock.sleep(3600)
+    assert place.asked == asked
+
+    for job in (mine, other):
         done = await place.world.until(place.app, job.id)
         assert (done.state, done.summary.errors) == (JobState.SUCCESS, 0)
-        assert done.summary.deferrals == 1
-        assert 600 in after_first(times)
-
-    in_place(tmp_path, main)
+        assert done.finished_at is not None
+        assert timedelta(0) <= done.finished_at - MIDNIGHT < timedelta(minutes=1)
 
 
-def test_a_spent_day_waits_for_midnight_for_everybody(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect("ada")
-        await place.connect("bob")
-        place.foursquare.limited_by = "day"
-        place.foursquare.faults.next(FaultKind.RATE_LIMITED, path=CHECKINS)
-        mine = await place.start("ada")
-        await place.clock.sleep(1)
-        asked = place.asked
+@as_test(in_place)
+async def test_a_denial_is_the_end_though_its_status_is_that_of_a_limit(place: WorldPlace) -> None:
+    await place.connect()
+    place.foursquare.faults.next(FaultKind.FORBIDDEN, path=CHECKINS)
 
-        # The other one need not ask to know.
-        other = await place.start("bob")
-        await place.clock.sleep(3600)
-        assert place.asked == asked
+    job = await place.run()
 
-        for job in (mine, other):
-            done = await place.world.until(place.app, job.id)
-            assert (done.state, done.summary.errors) == (JobState.SUCCESS, 0)
-            assert done.finished_at is not None
-            assert timedelta(0) <= done.finished_at - MIDNIGHT < timedelta(minutes=1)
-
-    in_place(tmp_path, main, lease_s=HOURS_S)
-
-
-def test_a_denial_is_the_end_though_its_status_is_that_of_a_limit(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect()
-        place.foursquare.faults.next(FaultKind.FORBIDDEN, path=CHECKINS)
-
-        job = await place.run()
-
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
-        assert (job.attempts, place.asked) == (0, 1)
-
-    in_place(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+    assert (job.attempts, place.asked) == (0, 1)
 
 
 def test_a_long_history_keeps_within_the_hour_by_its_own_count(
@@ -495,26 +474,24 @@ def test_every_import_logs_its_start_and_its_end_with_what_is_new(tmp_path: Path
     assert told[5]["level"] == "error"
 
 
-def test_the_status_tells_how_far_a_user_is(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        before = await place.check_ins.status(user_id="ada")
-        assert (before.connection, before.check_ins, before.last_import) == (None, 0, None)
-        assert (before.newest_at, before.succeeded_at) == (None, None)
+@as_test(in_place)
+async def test_the_status_tells_how_far_a_user_is(place: WorldPlace) -> None:
+    before = await place.check_ins.status(user_id="ada")
+    assert (before.connection, before.check_ins, before.last_import) == (None, 0, None)
+    assert (before.newest_at, before.succeeded_at) == (None, None)
 
-        await place.connect()
-        done = await place.run()
-        place.foursquare.faults.next(FaultKind.FORBIDDEN, path=CHECKINS)
-        failed = await place.run()
-        after = await place.check_ins.status(user_id="ada")
+    await place.connect()
+    done = await place.run()
+    place.foursquare.faults.next(FaultKind.FORBIDDEN, path=CHECKINS)
+    failed = await place.run()
+    after = await place.check_ins.status(user_id="ada")
 
-        assert (after.connection, after.check_ins) == (ConnectionState.ACTIVE, 10)
-        assert after.newest_at == (await place.stored())[0].created_at
-        assert after.succeeded_at == done.finished_at
-        assert after.last_import is not None
-        assert (after.last_import.job_id, after.last_import.state) == (failed.id, JobState.FAILED)
-        assert after.last_import.message
-
-    in_place(tmp_path, main)
+    assert (after.connection, after.check_ins) == (ConnectionState.ACTIVE, 10)
+    assert after.newest_at == (await place.stored())[0].created_at
+    assert after.succeeded_at == done.finished_at
+    assert after.last_import is not None
+    assert (after.last_import.job_id, after.last_import.state) == (failed.id, JobState.FAILED)
+    assert after.last_import.message
 
 
 def test_the_seeds_contract_is_in_one_place() -> None:

@@ -1,7 +1,6 @@
 """The nights of daily check-ins: every active user, once, two minutes apart, on the same path."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -10,6 +9,7 @@ from headgate.sandbox.foursquare.world import NewCheckin
 from headgate.systems.daily_checkins import system
 from headgate.systems.daily_checkins.names import SYNC
 from tests.systems.daily_checkins.places import WorldPlace, in_place
+from tests.worlds import as_test
 
 USERS = ("ada", "bob", "cleo", "dan", "eve")
 #: Virtual time begins at midnight.
@@ -35,72 +35,66 @@ async def jobs(place: WorldPlace, since: datetime) -> list[Job]:
     return [job for job in reversed(found) if job.created_at >= since]
 
 
-def test_each_night_every_active_user_is_imported_two_minutes_after_the_one_before(
-    tmp_path: Path,
+@as_test(in_place, users=5, scheduled=True, lease_s=3600.0)
+async def test_each_night_every_active_user_is_imported_two_minutes_after_the_one_before(
+    place: WorldPlace,
 ) -> None:
-    async def main(place: WorldPlace) -> None:
-        for user in USERS:
-            await place.connect(user)
+    for user in USERS:
+        await place.connect(user)
 
-        # When the first night has passed
-        await until(place, TWO + timedelta(hours=1))
+    # When the first night has passed
+    await until(place, TWO + timedelta(hours=1))
 
-        # Then everybody was imported, at 0, 2, 4, 6 and 8 minutes past two
-        night = await jobs(place, TWO)
-        assert sorted(job.user_id for job in night) == sorted(USERS)
-        assert {job.state for job in night} == {JobState.SUCCESS}
-        starts = sorted(job.started_at - TWO for job in night if job.started_at)
-        assert [round(start / MINUTE) for start in starts] == [0, 2, 4, 6, 8]
-        for user in USERS:
-            assert len(await place.stored_ids(user)) == 10
+    # Then everybody was imported, at 0, 2, 4, 6 and 8 minutes past two
+    night = await jobs(place, TWO)
+    assert sorted(job.user_id for job in night) == sorted(USERS)
+    assert {job.state for job in night} == {JobState.SUCCESS}
+    starts = sorted(job.started_at - TWO for job in night if job.started_at)
+    assert [round(start / MINUTE) for start in starts] == [0, 2, 4, 6, 8]
+    for user in USERS:
+        assert len(await place.stored_ids(user)) == 10
 
-        # And the next night brings what is new
-        await place.clock.sleep(3600)
-        added = place.foursquare.add_checkin(NewCheckin(venue_name="Lighthouse"))
-        await until(place, TWO + DAY + timedelta(hours=1))
-        assert len(await jobs(place, TWO + DAY)) == 5
-        stored = [await place.stored_ids(user) for user in USERS]
-        assert sum(added.id in ids for ids in stored) == 1
-
-    in_place(tmp_path, main, users=5, scheduled=True, lease_s=3600.0)
+    # And the next night brings what is new
+    await place.clock.sleep(3600)
+    added = place.foursquare.add_checkin(NewCheckin(venue_name="Lighthouse"))
+    await until(place, TWO + DAY + timedelta(hours=1))
+    assert len(await jobs(place, TWO + DAY)) == 5
+    stored = [await place.stored_ids(user) for user in USERS]
+    assert sum(added.id in ids for ids in stored) == 1
 
 
-def test_who_was_not_seen_for_long_is_left_out_and_named(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        await place.connect("ada")
-        await place.connect("bob")
-        for _ in range(3):
-            await place.clock.sleep(DAY.total_seconds())
-            await place.app.users.seen("ada")
+@as_test(in_place, scheduled=True, active_within="3d", lease_s=24 * 3600.0)
+async def test_who_was_not_seen_for_long_is_left_out_and_named(place: WorldPlace) -> None:
+    await place.connect("ada")
+    await place.connect("bob")
+    for _ in range(3):
+        await place.clock.sleep(DAY.total_seconds())
+        await place.app.users.seen("ada")
 
-        tick = TWO + 4 * DAY
-        await until(place, tick + timedelta(hours=1))
+    tick = TWO + 4 * DAY
+    await until(place, tick + timedelta(hours=1))
 
-        assert {job.user_id for job in await jobs(place, tick)} == {"ada"}
-        told = await place.app.schedules.tick_users("daily-check-ins", tick)
-        assert {each.user_id: each.reason for each in told} == {
-            "ada": None,
-            "bob": SkipReason.INACTIVE,
-        }
-
-    in_place(tmp_path, main, scheduled=True, active_within="3d", lease_s=24 * 3600.0)
+    assert {job.user_id for job in await jobs(place, tick)} == {"ada"}
+    told = await place.app.schedules.tick_users("daily-check-ins", tick)
+    assert {each.user_id: each.reason for each in told} == {
+        "ada": None,
+        "bob": SkipReason.INACTIVE,
+    }
 
 
-def test_an_import_that_somebody_started_is_left_alone(tmp_path: Path) -> None:
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect("ada")
-        await until(place, TWO - MINUTE)
-        submitted = await place.app.jobs.submit(
-            SYNC, user_id="ada", connection_id=connection.id, mode="since", delay_s=600
-        )
+@as_test(in_place, scheduled=True)
+async def test_an_import_that_somebody_started_is_left_alone(place: WorldPlace) -> None:
+    connection = await place.connect("ada")
+    await until(place, TWO - MINUTE)
+    submitted = await place.app.jobs.submit(
+        SYNC, user_id="ada", connection_id=connection.id, mode="since", delay_s=600
+    )
 
-        await until(place, TWO + MINUTE)
+    await until(place, TWO + MINUTE)
 
-        told = await place.app.schedules.tick_users("daily-check-ins", TWO)
-        assert [each.reason for each in told] == [SkipReason.JOB_ACTIVE]
-        assert [job.id for job in await jobs(place, TWO - MINUTE)] == [submitted.job.id]
-
-    in_place(tmp_path, main, scheduled=True)
+    told = await place.app.schedules.tick_users("daily-check-ins", TWO)
+    assert [each.reason for each in told] == [SkipReason.JOB_ACTIVE]
+    assert [job.id for job in await jobs(place, TWO - MINUTE)] == [submitted.job.id]
 
 
 # ---- settings ----------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, LIVE, NAME
 from tests.connecting import key_entries
 from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start
-from tests.worlds import World, in_world, kinds, where_workers_die
+from tests.worlds import World, in_world, kinds, with_dying_workers, with_world
 
 pytestmark = pytest.mark.slow
 
@@ -63,98 +63,94 @@ async def until(world: World, done: Callable[[], bool]) -> None:
 # ---- the whole way -----------------------------------------------------------------------------
 
 
-def test_sixty_days_are_imported_newest_first_each_exercise_once(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given somebody with both accounts
-        site = Site(world)
-        days = days_back(60)
-        app = await site.app()
-        fitbit, strava = await site.connect_both(app)
+@with_world
+async def test_sixty_days_are_imported_newest_first_each_exercise_once(world: World) -> None:
+    # Given somebody with both accounts
+    site = Site(world)
+    days = days_back(60)
+    app = await site.app()
+    fitbit, strava = await site.connect_both(app)
 
-        # When sixty days are imported
-        job = await start(app, 60)
-        await app.supervisor().start()
-        job = await world.until(app, job.id)
+    # When sixty days are imported
+    job = await start(app, 60)
+    await app.supervisor().start()
+    job = await world.until(app, job.id)
 
-        # Then it is done, day by day from the newest to the oldest
-        assert (job.state, job.provider) == (JobState.SUCCESS, "fitbit")
-        assert days_read(site) == [str(day) for day in days]
-        assert (job.connection_id, job.destination_connection_id) == (fitbit.id, strava.id)
+    # Then it is done, day by day from the newest to the oldest
+    assert (job.state, job.provider) == (JobState.SUCCESS, "fitbit")
+    assert days_read(site) == [str(day) for day in days]
+    assert (job.connection_id, job.destination_connection_id) == (fitbit.id, strava.id)
 
-        # Every exercise is at Strava exactly once, with what the file told of it
-        exercises = {str(each.id): each for day in days for each in site.exercises(day)}
-        assert len(exercises) > 20
-        assert site.external_ids() == site.expected_ids(days)
-        assert uploads(site) == len(exercises) == job.summary.delivered
-        records = await all_records(app, fitbit.id)
-        for activity in site.activities():
-            record = records[f"exercise:{(activity.external_id or '').split('-')[2][:-4]}"]
-            exercise = exercises[str(record.data["id"])]
-            assert record.data["strava_activity_id"] == activity.id
-            assert (activity.start_s, activity.elapsed_s) == (
-                exercise.start_s,
-                exercise.duration_s,
-            )
-            assert "tcx" not in record.data
+    # Every exercise is at Strava exactly once, with what the file told of it
+    exercises = {str(each.id): each for day in days for each in site.exercises(day)}
+    assert len(exercises) > 20
+    assert site.external_ids() == site.expected_ids(days)
+    assert uploads(site) == len(exercises) == job.summary.delivered
+    records = await all_records(app, fitbit.id)
+    for activity in site.activities():
+        record = records[f"exercise:{(activity.external_id or '').split('-')[2][:-4]}"]
+        exercise = exercises[str(record.data["id"])]
+        assert record.data["strava_activity_id"] == activity.id
+        assert (activity.start_s, activity.elapsed_s) == (
+            exercise.start_s,
+            exercise.duration_s,
+        )
+        assert "tcx" not in record.data
 
-        # The days are covered: held with a summary, or empty without one
-        coverage = await app.records.coverage(NAME, fitbit.id, start=days[-1], end=days[0])
-        assert sorted(row.day for row in coverage) == sorted(days)
-        empty = {row.day for row in coverage if row.status is DayStatus.EMPTY}
-        assert 0 < len(empty) == job.summary.days_empty < 10
-        assert all(row.error is None for row in coverage)
-        summaries = {key for key in records if key.startswith("day:")}
-        assert summaries == {f"day:{day}" for day in days if day not in empty}
-        assert all(not site.exercises(day) for day in empty)
-        for day in set(days) - empty:
-            summary = records[f"day:{day}"].data
-            assert summary["steps"] == site.steps(day)
-            assert summary.keys() >= {"distance_m", "heart_rate", "calories_kcal"}
+    # The days are covered: held with a summary, or empty without one
+    coverage = await app.records.coverage(NAME, fitbit.id, start=days[-1], end=days[0])
+    assert sorted(row.day for row in coverage) == sorted(days)
+    empty = {row.day for row in coverage if row.status is DayStatus.EMPTY}
+    assert 0 < len(empty) == job.summary.days_empty < 10
+    assert all(row.error is None for row in coverage)
+    summaries = {key for key in records if key.startswith("day:")}
+    assert summaries == {f"day:{day}" for day in days if day not in empty}
+    assert all(not site.exercises(day) for day in empty)
+    for day in set(days) - empty:
+        summary = records[f"day:{day}"].data
+        assert summary["steps"] == site.steps(day)
+        assert summary.keys() >= {"distance_m", "heart_rate", "calories_kcal"}
 
-        # And both providers were asked within their limits, by their own count
-        for sandbox in (site.google, site.strava):
-            assert sandbox.meter.overshoot() == 0
-            assert sandbox.requests.count(status=429) == 0
+    # And both providers were asked within their limits, by their own count
+    for sandbox in (site.google, site.strava):
+        assert sandbox.meter.overshoot() == 0
+        assert sandbox.requests.count(status=429) == 0
 
-        # As often as the forecast says
-        costs = {(cost.provider, cost.kind): cost for cost in DAY_COSTS}
-        asked = {
-            ("fitbit", "read"): site.google.requests.total - 2,
-            ("strava", "upload"): uploads(site),
-            ("strava", "read"): site.strava.requests.count(method="GET", path=f"{UPLOADS}/{{id}}"),
-        }
-        assert costs.keys() == asked.keys()
-        for what, count in asked.items():
-            assert costs[what].least * 60 <= count <= costs[what].most * 60
-
-    in_world(tmp_path, main)
+    # As often as the forecast says
+    costs = {(cost.provider, cost.kind): cost for cost in DAY_COSTS}
+    asked = {
+        ("fitbit", "read"): site.google.requests.total - 2,
+        ("strava", "upload"): uploads(site),
+        ("strava", "read"): site.strava.requests.count(method="GET", path=f"{UPLOADS}/{{id}}"),
+    }
+    assert costs.keys() == asked.keys()
+    for what, count in asked.items():
+        assert costs[what].least * 60 <= count <= costs[what].most * 60
 
 
-def test_a_busy_day_takes_its_time_and_stays_within_the_limits(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a day with more exercises than a page has, one of them entered by hand
-        site = Site(world, google={"shares": SPORTY})
-        for number in range(29):
-            moment = world.clock.now() - timedelta(days=2) + timedelta(minutes=30 * number)
-            site.google.add_exercise(
-                NewExercise(start=moment, duration_s=600, manual=number == 0, has_gps=number > 5)
-            )
-        app = await site.app()
-        await site.connect_both(app)
+@with_world
+async def test_a_busy_day_takes_its_time_and_stays_within_the_limits(world: World) -> None:
+    # Given a day with more exercises than a page has, one of them entered by hand
+    site = Site(world, google={"shares": SPORTY})
+    for number in range(29):
+        moment = world.clock.now() - timedelta(days=2) + timedelta(minutes=30 * number)
+        site.google.add_exercise(
+            NewExercise(start=moment, duration_s=600, manual=number == 0, has_gps=number > 5)
+        )
+    app = await site.app()
+    await site.connect_both(app)
 
-        # When it is imported
-        job = await start(app, 2)
-        await app.supervisor().start()
-        job = await world.until(app, job.id)
+    # When it is imported
+    job = await start(app, 2)
+    await app.supervisor().start()
+    job = await world.until(app, job.id)
 
-        # Then that is one chunk, which was never cut short
-        days = days_back(2)
-        assert (job.state, job.summary.errors, job.summary.chunks) == (JobState.SUCCESS, 0, 2)
-        assert site.external_ids() == site.expected_ids(days)
-        assert len(site.external_ids()) == 31 == uploads(site)
-        assert site.strava.meter.overshoot() == 0
-
-    in_world(tmp_path, main)
+    # Then that is one chunk, which was never cut short
+    days = days_back(2)
+    assert (job.state, job.summary.errors, job.summary.chunks) == (JobState.SUCCESS, 0, 2)
+    assert site.external_ids() == site.expected_ids(days)
+    assert len(site.external_ids()) == 31 == uploads(site)
+    assert site.strava.meter.overshoot() == 0
 
 
 # ---- outages -----------------------------------------------------------------------------------
@@ -203,300 +199,284 @@ def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
     in_world(tmp_path, main)
 
 
-def test_a_day_that_can_never_be_read_is_a_gap_and_can_be_read_later(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given an exercise whose file Google never gives out
-        site = Site(world, google={"shares": SPORTY})
-        poison = days_back(4)[1]
-        [exercise] = site.exercises(poison)
-        path = f"*/{exercise.id}:exportExerciseTcx"
-        site.google.faults.add(Fault(kind=FaultKind.SERVER_ERROR, path=path))
-        app = await site.app()
-        fitbit, _ = await site.connect_both(app)
-        job = await start(app, 4)
-        await app.supervisor().start()
+@with_world
+async def test_a_day_that_can_never_be_read_is_a_gap_and_can_be_read_later(world: World) -> None:
+    # Given an exercise whose file Google never gives out
+    site = Site(world, google={"shares": SPORTY})
+    poison = days_back(4)[1]
+    [exercise] = site.exercises(poison)
+    path = f"*/{exercise.id}:exportExerciseTcx"
+    site.google.faults.add(Fault(kind=FaultKind.SERVER_ERROR, path=path))
+    app = await site.app()
+    fitbit, _ = await site.connect_both(app)
+    job = await start(app, 4)
+    await app.supervisor().start()
 
-        # When the job ends
-        job = await world.until(app, job.id)
+    # When the job ends
+    job = await world.until(app, job.id)
 
-        # Then that day is a gap with its reason, and the others are there
-        assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
-        [row] = await app.records.coverage(NAME, fitbit.id, start=poison, end=poison)
-        assert row.status is DayStatus.FAILED
-        assert "500" in (row.error or "")
-        others = [day for day in days_back(4) if day != poison]
-        assert site.external_ids() == site.expected_ids(others)
-        status = await app.jobs.status(job.id)
-        assert status.message.startswith("Done, but 1 day could not be read.")
-        assert [gap.day for gap in status.gaps] == [poison]
+    # Then that day is a gap with its reason, and the others are there
+    assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
+    [row] = await app.records.coverage(NAME, fitbit.id, start=poison, end=poison)
+    assert row.status is DayStatus.FAILED
+    assert "500" in (row.error or "")
+    others = [day for day in days_back(4) if day != poison]
+    assert site.external_ids() == site.expected_ids(others)
+    status = await app.jobs.status(job.id)
+    assert status.message.startswith("Done, but 1 day could not be read.")
+    assert [gap.day for gap in status.gaps] == [poison]
 
-        # And once Google gives it out, only that day is read again
-        site.google.faults.clear()
-        site.wire.sent.clear()
-        again = await world.until(app, (await start(app, 4, reprocess="failed")).id)
-        assert (again.state, again.progress.total) == (JobState.SUCCESS, 1)
-        assert days_read(site) == [str(poison)]
-        assert site.external_ids() == site.expected_ids(days_back(4))
-
-    in_world(tmp_path, main)
+    # And once Google gives it out, only that day is read again
+    site.google.faults.clear()
+    site.wire.sent.clear()
+    again = await world.until(app, (await start(app, 4, reprocess="failed")).id)
+    assert (again.state, again.progress.total) == (JobState.SUCCESS, 1)
+    assert days_read(site) == [str(poison)]
+    assert site.external_ids() == site.expected_ids(days_back(4))
 
 
 # ---- credentials -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("provider", ["fitbit", "strava"])
-def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
-    tmp_path: Path, provider: str
+@with_world
+async def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
+    world: World, provider: str
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a user who takes back what they allowed, in the middle of an import
-        site = Site(world, google={"shares": SPORTY})
-        app = await site.app()
-        fitbit, strava = await site.connect_both(app)
-        lost = fitbit if provider == "fitbit" else strava
-        job = await start(app, 6)
-        await app.supervisor().start()
-        await until(world, lambda: len(site.activities()) >= 2)
-        sandbox = site.google if provider == "fitbit" else site.strava
-        user = sandbox.find_user(None)
-        assert user is not None
-        sandbox.tokens.revoke(user, sandbox.client_id)
+    # Given a user who takes back what they allowed, in the middle of an import
+    site = Site(world, google={"shares": SPORTY})
+    app = await site.app()
+    fitbit, strava = await site.connect_both(app)
+    lost = fitbit if provider == "fitbit" else strava
+    job = await start(app, 6)
+    await app.supervisor().start()
+    await until(world, lambda: len(site.activities()) >= 2)
+    sandbox = site.google if provider == "fitbit" else site.strava
+    user = sandbox.find_user(None)
+    assert user is not None
+    sandbox.tokens.revoke(user, sandbox.client_id)
 
-        # When the job meets that
-        job = await world.until(app, job.id)
+    # When the job meets that
+    job = await world.until(app, job.id)
 
-        # Then it ends at once and blames the right one; no try was burnt on it
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-        assert job.provider == provider
-        assert job.summary.errors == 1
-        assert "retry" not in kinds(await app.jobs.events(job.id))
-        title = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
-        status = await app.jobs.status(job.id)
-        assert status.message == f"{title} needs you to sign in again. Nothing is lost."
-        assert status.reconnect == Reconnect(provider=provider, connection_id=lost.id)
-        connection = await app.connections.get(lost.id)
-        assert connection.state is ConnectionState.NEEDS_REAUTH
-        assert connection.reason is ConnectionReason.GRANT_REFUSED
+    # Then it ends at once and blames the right one; no try was burnt on it
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
+    assert job.provider == provider
+    assert job.summary.errors == 1
+    assert "retry" not in kinds(await app.jobs.events(job.id))
+    title = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
+    status = await app.jobs.status(job.id)
+    assert status.message == f"{title} needs you to sign in again. Nothing is lost."
+    assert status.reconnect == Reconnect(provider=provider, connection_id=lost.id)
+    connection = await app.connections.get(lost.id)
+    assert connection.state is ConnectionState.NEEDS_REAUTH
+    assert connection.reason is ConnectionReason.GRANT_REFUSED
 
-        # And when they have signed in again, it goes on from there and loses nothing
-        await site.connect(app, provider, connection_id=lost.id)
-        await app.jobs.retry_now(job.id)
-        job = await world.until(app, job.id)
-        assert job.state is JobState.SUCCESS
-        assert site.external_ids() == site.expected_ids(days_back(6))
-        days = Counter(days_read(site))
-        assert set(days) == {str(day) for day in days_back(6)}
-        assert days.total() <= 7
-
-    in_world(tmp_path, main)
+    # And when they have signed in again, it goes on from there and loses nothing
+    await site.connect(app, provider, connection_id=lost.id)
+    await app.jobs.retry_now(job.id)
+    job = await world.until(app, job.id)
+    assert job.state is JobState.SUCCESS
+    assert site.external_ids() == site.expected_ids(days_back(6))
+    days = Counter(days_read(site))
+    assert set(days) == {str(day) for day in days_back(6)}
+    assert days.total() <= 7
 
 
-def test_a_user_who_did_not_allow_the_track_is_asked_again(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a user who unticked a box on Google's page
-        site = Site(world, google={"shares": SPORTY})
-        site.google.oauth.unticked = {google_access.SCOPES[3]}
-        app = await site.app()
-        fitbit, _ = await site.connect_both(app)
-        job = await start(app, 1)
-        await app.supervisor().start()
+@with_world
+async def test_a_user_who_did_not_allow_the_track_is_asked_again(world: World) -> None:
+    # Given a user who unticked a box on Google's page
+    site = Site(world, google={"shares": SPORTY})
+    site.google.oauth.unticked = {google_access.SCOPES[3]}
+    app = await site.app()
+    fitbit, _ = await site.connect_both(app)
+    job = await start(app, 1)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        assert (job.reason, job.provider) == (Reason.NEEDS_REAUTH, "fitbit")
-        assert "every box ticked" in (job.error or "")
-        # What the connection is good for, it is still good for.
-        assert (await app.connections.get(fitbit.id)).state is ConnectionState.ACTIVE
-
-    in_world(tmp_path, main)
+    assert (job.reason, job.provider) == (Reason.NEEDS_REAUTH, "fitbit")
+    assert "every box ticked" in (job.error or "")
+    # What the connection is good for, it is still good for.
+    assert (await app.connections.get(fitbit.id)).state is ConnectionState.ACTIVE
 
 
-def test_an_application_that_strava_has_shut_off_ends_the_job(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world, google={"shares": SPORTY})
-        app = await site.app()
-        _, strava = await site.connect_both(app)
-        site.strava.faults.add(Fault(kind=FaultKind.FORBIDDEN, path="/api/v3/*"))
-        job = await start(app, 3)
-        await app.supervisor().start()
+@with_world
+async def test_an_application_that_strava_has_shut_off_ends_the_job(world: World) -> None:
+    site = Site(world, google={"shares": SPORTY})
+    app = await site.app()
+    _, strava = await site.connect_both(app)
+    site.strava.faults.add(Fault(kind=FaultKind.FORBIDDEN, path="/api/v3/*"))
+    job = await start(app, 3)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
-        assert job.provider == "strava"
-        assert "inactive" in (job.error or "")
-        assert uploads(site) == 0
-        # It is not the user who has to do something.
-        assert (await app.connections.get(strava.id)).state is ConnectionState.ACTIVE
-
-    in_world(tmp_path, main)
+    assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
+    assert job.provider == "strava"
+    assert "inactive" in (job.error or "")
+    assert uploads(site) == 0
+    # It is not the user who has to do something.
+    assert (await app.connections.get(strava.id)).state is ConnectionState.ACTIVE
 
 
 # ---- files that Strava does not accept -----------------------------------------------------------
 
 
-def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a file that is no good, on the second of three days
-        site = Site(world, google={"shares": SPORTY})
-        day = days_back(3)[1]
-        [exercise] = site.exercises(day)
-        site.spoilt.add(str(exercise.id))
-        app = await site.app()
-        fitbit, _ = await site.connect_both(app)
-        job = await start(app, 3)
-        await app.supervisor().start()
+@with_world
+async def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(world: World) -> None:
+    # Given a file that is no good, on the second of three days
+    site = Site(world, google={"shares": SPORTY})
+    day = days_back(3)[1]
+    [exercise] = site.exercises(day)
+    site.spoilt.add(str(exercise.id))
+    app = await site.app()
+    fitbit, _ = await site.connect_both(app)
+    job = await start(app, 3)
+    await app.supervisor().start()
 
-        job = await world.until(app, job.id)
+    job = await world.until(app, job.id)
 
-        # Then it is counted as refused, and the day tells why
-        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
-        assert (job.summary.delivered, job.summary.refused) == (2, 1)
-        [row] = await app.records.coverage(NAME, fitbit.id, start=day, end=day)
-        assert row.status is DayStatus.HELD
-        assert "malformed: no activity with a time" in (row.error or "")
-        assert str(exercise.id) in (row.error or "")
-        assert (await app.jobs.view(job)).message == "Done, but 1 record was refused."
-        assert [gap.day for gap in (await app.jobs.status(job.id)).gaps] == [day]
-        assert site.external_ids() == site.expected_ids([LAST, days_back(3)[2]])
+    # Then it is counted as refused, and the day tells why
+    assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
+    assert (job.summary.delivered, job.summary.refused) == (2, 1)
+    [row] = await app.records.coverage(NAME, fitbit.id, start=day, end=day)
+    assert row.status is DayStatus.HELD
+    assert "malformed: no activity with a time" in (row.error or "")
+    assert str(exercise.id) in (row.error or "")
+    assert (await app.jobs.view(job)).message == "Done, but 1 record was refused."
+    assert [gap.day for gap in (await app.jobs.status(job.id)).gaps] == [day]
+    assert site.external_ids() == site.expected_ids([LAST, days_back(3)[2]])
 
-        # And it is not remembered as an activity
-        records = await all_records(app, fitbit.id)
-        assert f"exercise:{exercise.id}" not in records
-        assert f"day:{day}" in records
-
-    in_world(tmp_path, main)
+    # And it is not remembered as an activity
+    records = await all_records(app, fitbit.id)
+    assert f"exercise:{exercise.id}" not in records
+    assert f"day:{day}" in records
 
 
 # ---- crashes and races -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("moment", ["uploaded", "before_commit"])
-def test_a_crash_after_an_upload_never_makes_a_second_activity(tmp_path: Path, moment: str) -> None:
-    async def main(world: World) -> None:
-        # Given a worker that dies after its second upload, before that day is committed
-        site = Site(world, google={"shares": SPORTY})
-        first, second = await site.app(), await site.app()
-        fitbit, _ = await site.connect_both(first)
-        job = await start(first, 4)
-        host = world.loop.host("first")
-        if moment == "before_commit":
-            settle, settled = first._store.settle, 0
+@with_dying_workers
+async def test_a_crash_after_an_upload_never_makes_a_second_activity(
+    world: World, moment: str
+) -> None:
+    # Given a worker that dies after its second upload, before that day is committed
+    site = Site(world, google={"shares": SPORTY})
+    first, second = await site.app(), await site.app()
+    fitbit, _ = await site.connect_both(first)
+    job = await start(first, 4)
+    host = world.loop.host("first")
+    if moment == "before_commit":
+        settle, settled = first._store.settle, 0
 
-            async def dying(*args: object, **named: object) -> object:
-                nonlocal settled
-                settled += 1
-                if settled == 2:
-                    await host.crash_here()
-                return await settle(*args, **named)  # type: ignore[arg-type]
+        async def dying(*args: object, **named: object) -> object:
+            nonlocal settled
+            settled += 1
+            if settled == 2:
+                await host.crash_here()
+            return await settle(*args, **named)  # type: ignore[arg-type]
 
-            first._store.settle = dying  # type: ignore[assignment, method-assign]
-        await host.spawn(first.supervisor().start())
-        await until(world, lambda: uploads(site) == 2)
-        if moment == "uploaded":
-            host.crash()
-        await until(world, lambda: host.crashed)
-        made = {each.external_id: each.id for each in site.activities()}
-        assert (await second.jobs.get(job.id)).steps == 1
+        first._store.settle = dying  # type: ignore[assignment, method-assign]
+    await host.spawn(first.supervisor().start())
+    await until(world, lambda: uploads(site) == 2)
+    if moment == "uploaded":
+        host.crash()
+    await until(world, lambda: host.crashed)
+    made = {each.external_id: each.id for each in site.activities()}
+    assert (await second.jobs.get(job.id)).steps == 1
 
-        # When another takes over
-        await second.supervisor().start()
-        job = await world.until(second, job.id)
+    # When another takes over
+    await second.supervisor().start()
+    job = await world.until(second, job.id)
 
-        # Then the day was repeated, and Strava has no second activity
-        assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
-        assert uploads(site) == 5
-        assert site.external_ids() == site.expected_ids(days_back(4))
-        # And what is remembered is the first activity's id
-        records = await all_records(second, fitbit.id)
-        for activity in site.activities():
-            number = (activity.external_id or "").split("-")[2].removesuffix(".tcx")
-            assert records[f"exercise:{number}"].data["strava_activity_id"] == activity.id
-        assert made.items() <= {each.external_id: each.id for each in site.activities()}.items()
-
-    where_workers_die(tmp_path, main)
+    # Then the day was repeated, and Strava has no second activity
+    assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
+    assert uploads(site) == 5
+    assert site.external_ids() == site.expected_ids(days_back(4))
+    # And what is remembered is the first activity's id
+    records = await all_records(second, fitbit.id)
+    for activity in site.activities():
+        number = (activity.external_id or "").split("-")[2].removesuffix(".tcx")
+        assert records[f"exercise:{number}"].data["strava_activity_id"] == activity.id
+    assert made.items() <= {each.external_id: each.id for each in site.activities()}.items()
 
 
 # ---- which days, and for whom ------------------------------------------------------------------
 
 
-def test_days_that_are_held_are_read_again_only_when_asked(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given an import of five days
-        site = Site(world, google={"shares": SPORTY})
-        app = await site.app()
-        fitbit, _ = await site.connect_both(app)
-        await app.supervisor().start()
-        await world.until(app, (await start(app, 5)).id)
-        records = await all_records(app, fitbit.id)
-        made = [each.id for each in site.activities()]
+@with_world
+async def test_days_that_are_held_are_read_again_only_when_asked(world: World) -> None:
+    # Given an import of five days
+    site = Site(world, google={"shares": SPORTY})
+    app = await site.app()
+    fitbit, _ = await site.connect_both(app)
+    await app.supervisor().start()
+    await world.until(app, (await start(app, 5)).id)
+    records = await all_records(app, fitbit.id)
+    made = [each.id for each in site.activities()]
 
-        # When a longer range is asked for, then only the days before are read
-        site.wire.sent.clear()
-        longer = await world.until(app, (await start(app, 7, reprocess="failed")).id)
-        assert longer.progress.total == 2
-        assert days_read(site) == [str(day) for day in days_back(7)[5:]]
+    # When a longer range is asked for, then only the days before are read
+    site.wire.sent.clear()
+    longer = await world.until(app, (await start(app, 7, reprocess="failed")).id)
+    assert longer.progress.total == 2
+    assert days_read(site) == [str(day) for day in days_back(7)[5:]]
 
-        # When nothing is missing, nobody is asked
-        site.wire.sent.clear()
-        nothing = await world.until(app, (await start(app, 7, reprocess="none")).id)
-        assert (nothing.state, nothing.progress.total) == (JobState.SUCCESS, 0)
-        assert (await app.jobs.view(nothing)).message == "Done: every day was imported already."
-        assert site.wire.sent == []
+    # When nothing is missing, nobody is asked
+    site.wire.sent.clear()
+    nothing = await world.until(app, (await start(app, 7, reprocess="none")).id)
+    assert (nothing.state, nothing.progress.total) == (JobState.SUCCESS, 0)
+    assert (await app.jobs.view(nothing)).message == "Done: every day was imported already."
+    assert site.wire.sent == []
 
-        # When all are to be read again, they are, and Strava has the same activities as before
-        everything = await world.until(app, (await start(app, 5, reprocess="all")).id)
-        assert (everything.state, everything.progress.total) == (JobState.SUCCESS, 5)
-        assert days_read(site) == [str(day) for day in days_back(5)]
-        assert [each.id for each in site.activities()][:5] == made
-        assert site.external_ids() == site.expected_ids(days_back(7))
-        again = await all_records(app, fitbit.id)
-        assert records.items() <= again.items()
-        # What Strava has is not sent again; the totals of the days are compared
-        assert everything.summary.unchanged == len(records) - 5
-        assert everything.summary.delivered_before == 5
-
-    in_world(tmp_path, main)
+    # When all are to be read again, they are, and Strava has the same activities as before
+    everything = await world.until(app, (await start(app, 5, reprocess="all")).id)
+    assert (everything.state, everything.progress.total) == (JobState.SUCCESS, 5)
+    assert days_read(site) == [str(day) for day in days_back(5)]
+    assert [each.id for each in site.activities()][:5] == made
+    assert site.external_ids() == site.expected_ids(days_back(7))
+    again = await all_records(app, fitbit.id)
+    assert records.items() <= again.items()
+    # What Strava has is not sent again; the totals of the days are compared
+    assert everything.summary.unchanged == len(records) - 5
+    assert everything.summary.delivered_before == 5
 
 
-def test_what_an_import_will_take_is_told_before(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        app = await site.app()
-        await site.connect_both(app)
+@with_world
+async def test_what_an_import_will_take_is_told_before(world: World) -> None:
+    site = Site(world)
+    app = await site.app()
+    await site.connect_both(app)
 
-        forecast = await app.backfills.forecast(request(300))
+    forecast = await app.backfills.forecast(request(300))
 
-        told = {each.provider: (each.least, each.most) for each in forecast.requests}
-        assert forecast.days == 300
-        assert told == {"fitbit": (2160, 2550), "strava": (120, 900)}
-        assert {each.provider for each in forecast.left_for_live} == {"fitbit", "strava"}
-        assert forecast.finish is not None
-
-    in_world(tmp_path, main)
+    told = {each.provider: (each.least, each.most) for each in forecast.requests}
+    assert forecast.days == 300
+    assert told == {"fitbit": (2160, 2550), "strava": (120, 900)}
+    assert {each.provider for each in forecast.left_for_live} == {"fitbit", "strava"}
+    assert forecast.finish is not None
 
 
-def test_an_import_ends_when_it_was_told_to(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        # Given a fresh install
-        site = Site(world)
-        app = await site.app()
-        await site.connect_both(app)
-        await app.supervisor().start()
-        widths: list[timedelta] = []
-        for last, days in ((LAST, 30), (LAST - timedelta(days=30), 60)):
-            # When days are imported, then that ends in the range that was told before
-            wanted = replace(request(days), start=last - timedelta(days=days - 1), end=last)
-            finish = (await app.backfills.forecast(wanted)).finish
-            job = await world.until(app, (await app.backfills.start(wanted)).job.id)
-            assert finish is not None and job.finished_at is not None
-            assert finish.earliest <= job.finished_at <= finish.latest
-            widths.append((finish.latest - finish.earliest) / days)
+@with_world
+async def test_an_import_ends_when_it_was_told_to(world: World) -> None:
+    # Given a fresh install
+    site = Site(world)
+    app = await site.app()
+    await site.connect_both(app)
+    await app.supervisor().start()
+    widths: list[timedelta] = []
+    for last, days in ((LAST, 30), (LAST - timedelta(days=30), 60)):
+        # When days are imported, then that ends in the range that was told before
+        wanted = replace(request(days), start=last - timedelta(days=days - 1), end=last)
+        finish = (await app.backfills.forecast(wanted)).finish
+        job = await world.until(app, (await app.backfills.start(wanted)).job.id)
+        assert finish is not None and job.finished_at is not None
+        assert finish.earliest <= job.finished_at <= finish.latest
+        widths.append((finish.latest - finish.earliest) / days)
 
-        # And once the user is known, the range is narrower
-        assert widths[1] < widths[0] / 2
-
-    in_world(tmp_path, main)
+    # And once the user is known, the range is narrower
+    assert widths[1] < widths[0] / 2
 
 
 # ---- as an application -------------------------------------------------------------------------
