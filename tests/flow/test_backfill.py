@@ -247,16 +247,6 @@ async def test_a_plan_that_does_not_include_it_starts_nothing(world: World) -> N
     assert (await app.backfills.start(asked())).created
 
 
-@with_world
-async def test_an_application_may_have_a_rule_of_its_own(world: World) -> None:
-    app = await world.app(
-        sync(), entitlement=lambda plan, mode: None if plan == "gold" else "Only gold."
-    )
-    await app.users.set_plan("ada", "premium")
-    with pytest.raises(PlanRequired, match="Only gold"):
-        await app.backfills.start(asked())
-
-
 @pytest.mark.parametrize("plan", ["", "x" * 51, "pre\nmium"])
 @with_world
 async def test_a_plan_is_a_short_word(world: World, plan: str) -> None:

@@ -27,7 +27,6 @@ from headgate import (
     WorkerSettings,
 )
 from headgate.base.failure import read_failure
-from headgate.flow.check_chunk import CHUNK_RECORDS_MAX
 from tests.worlds import ScriptedSource, World, kinds, lanes, with_world
 
 DAY = date(2025, 12, 24)
@@ -107,24 +106,6 @@ async def test_six_failures_within_an_hour_pause_the_job_and_it_comes_back(world
     assert job.summary.pauses == 1
     assert job.probe is False
     assert "thawed" in kinds(await app.jobs.events(job.id))
-
-
-@with_world
-async def test_five_failures_are_still_retried(world: World) -> None:
-    calls = 0
-
-    async def read(ctx: Context) -> Chunk:
-        nonlocal calls
-        calls += 1
-        if calls <= 5:
-            raise Transient("down")
-        return Chunk()
-
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
-    job = await submit(app, days=1)
-    await app.supervisor().start()
-    job = await world.until(app, job.id, JobState.SUCCESS, JobState.PAUSED)
-    assert job.state is JobState.SUCCESS
 
 
 @with_world
@@ -353,24 +334,6 @@ async def test_a_record_that_is_too_large_is_refused_by_name(world: World) -> No
     assert failure.kind == "Malformed"
     assert "a record of 111 bytes, 'large'; at most 100" in failure.message
     assert await app.records.list("history", "ada-1") == []
-
-
-@with_world
-async def test_a_chunk_of_too_many_records_is_refused_whole(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        some = [Record(str(number), {}) for number in range(CHUNK_RECORDS_MAX)]
-        return Chunk(records=some, kept=[Record("one more", {})])
-
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
-    job = await submit(app, days=1)
-    await app.supervisor().start()
-    await world.clock.sleep(1)
-
-    job = await app.jobs.get(job.id)
-    assert read_failure(job.error or "").message == (
-        "source 'scripted' gave 10,001 records in one chunk; at most 10,000"
-    )
-    assert await app.records.list("history", job.connection_id) == []
 
 
 @pytest.mark.fault(37)

@@ -12,7 +12,6 @@ from headgate import (
     Budget,
     Chunk,
     Context,
-    InvalidInput,
     Job,
     JobState,
     Lane,
@@ -118,24 +117,6 @@ async def test_a_spent_budget_puts_the_job_off_until_the_window_ends(world: Worl
     assert (put_off.state, put_off.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
     assert put_off.wake_at == datetime(2026, 1, 1, 0, 15, 2, tzinfo=UTC)
     assert (put_off.attempts, put_off.summary.errors, put_off.deferrals) == (0, 0, 1)
-    assert await used(app) == 10
-
-
-@with_world
-async def test_backfill_leaves_the_reserve_and_live_work_takes_it(world: World) -> None:
-    app = await world.app(
-        Sync(name="s", source=Limited(requests(1))), Sync(name="much", source=Limited(requests(20)))
-    )
-    cold = await submit(app, Lane.COLD, sync="much")
-    await app.supervisor().start()
-    await world.until(app, cold.id, JobState.PENDING)
-    await world.clock.sleep(30)
-    assert await used(app) == 8
-
-    # Live work still goes through.
-    hot = [await submit(app, Lane.HOT, f"live-{number}") for number in range(2)]
-    for job in hot:
-        assert (await world.until(app, job.id, limit_s=30)).state is JobState.SUCCESS
     assert await used(app) == 10
 
 
@@ -296,16 +277,6 @@ async def test_a_source_without_a_budget_passes_freely(world: World) -> None:
     assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
     assert world.clock.monotonic() >= 30
     assert await app.budgets.use() == []
-
-
-def test_two_budgets_of_one_provider_must_be_alike() -> None:
-    other = Budget("limited", [Limit(11, per="15min")])
-    syncs = [
-        Sync(name="a", source=Limited(requests(1))),
-        Sync(name="b", source=Limited(requests(1), other)),
-    ]
-    with pytest.raises(InvalidInput, match=r"limited\.budget: is declared twice"):
-        App("sqlite:///unused.db", syncs=syncs)
 
 
 @with_world

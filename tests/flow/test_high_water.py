@@ -13,11 +13,9 @@ from headgate import (
     Context,
     Job,
     JobState,
-    Malformed,
     Reason,
     Record,
     Refusal,
-    RetryPolicy,
     StoreUnavailable,
     Sync,
     Terminal,
@@ -30,7 +28,6 @@ from headgate.ports.store import ChunkWork
 from tests.worlds import ScriptedSource, World, kinds, with_dying_workers, with_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 5)
-HASTY = RetryPolicy(errors_max=1, pauses_max=0)
 
 
 class Letters:
@@ -165,37 +162,6 @@ async def test_a_refused_record_is_read_again_by_the_next_job(world: World) -> N
     # Then the mark moves to the end
     assert shelf.taken[5:] == ["3", "4", "5", "6"]
     assert (second.reason, await mark(app)) == (Reason.DONE, 6)
-
-
-@with_world
-async def test_a_refusal_on_the_first_page_stores_no_mark(world: World) -> None:
-    app = await world.app(Sync(name="letters", source=Letters(6), destination=Shelf(1)))
-    await app.supervisor().start()
-
-    job = await run(world, app)
-
-    assert (job.state, job.high_water) == (JobState.SUCCESS, None)
-    assert await mark(app) is None
-
-
-@with_world
-async def test_a_day_given_up_stops_the_mark(world: World) -> None:
-    # Given a history whose second day, the fourth, cannot be read
-    async def read(ctx: Context) -> Chunk:
-        assert ctx.day is not None
-        if ctx.day.day == 4:
-            raise Malformed("no JSON")
-        return Chunk(high_water=ctx.day.isoformat())
-
-    app = await world.app(Sync(name="letters", source=ScriptedSource(read), retry=HASTY))
-    await app.supervisor().start()
-
-    # When it is done
-    job = await run(world, app, "history", start=FIRST, end=LAST)
-
-    # Then the mark is what was named before
-    assert (job.reason, job.summary.days_failed) == (Reason.DONE_WITH_GAPS, 1)
-    assert (job.high_water, await mark(app)) == ("2025-12-05", "2025-12-05")
 
 
 @with_world

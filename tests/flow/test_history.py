@@ -2,10 +2,7 @@
 
 from datetime import date, timedelta
 
-import pytest
-
 from headgate import (
-    ActiveJobExists,
     App,
     Chunk,
     Context,
@@ -99,32 +96,6 @@ async def test_progress_never_moves_backwards_and_says_the_day(world: World) -> 
         await world.clock.sleep(3)
     assert seen == sorted(seen)
     assert seen[0] == 0.0 and seen[-1] == 90.0
-
-
-@with_world
-async def test_a_second_active_job_is_refused_with_the_id_of_the_first(world: World) -> None:
-    app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
-    first = await submit_history(app)
-    with pytest.raises(ActiveJobExists) as refused:
-        await submit_history(app)
-    assert refused.value.job_id == first.id
-
-    # When the first has ended, another may start, and re-reading changes nothing
-    await app.supervisor().start()
-    await world.until(app, first.id)
-    second = await submit_history(app, reprocess="all")
-    second = await world.until(app, second.id)
-    assert second.summary.unchanged == 10
-    assert second.summary.inserted == 0
-
-
-@with_world
-async def test_the_same_key_returns_the_same_job(world: World) -> None:
-    app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
-    first = await submit_history(app, key="k")
-    again = await submit_history(app, key="k")
-    assert again.id == first.id
-    assert len(await app.jobs.list()) == 1
 
 
 @with_world

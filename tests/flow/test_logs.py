@@ -75,7 +75,8 @@ def test_a_worker_tells_of_its_work_every_few_seconds_and_how_it_ended(tmp_path:
 
         source = ScriptedSource(read)
         app = await world.app(Sync(name="pages", source=source))
-        await app.supervisor().start()
+        supervisor = app.supervisor()
+        await supervisor.start()
         await world.clock.sleep(600)
         # Nothing is told while nothing is done
         assert told("started") and told("working") == []
@@ -83,6 +84,7 @@ def test_a_worker_tells_of_its_work_every_few_seconds_and_how_it_ended(tmp_path:
         job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
         await world.until(app, job.id)
         await world.clock.sleep(600)
+        await supervisor.stop()
 
     log.configure(SystemClock(), json=True, level="info", stream=stream)
     try:

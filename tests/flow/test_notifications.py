@@ -14,7 +14,6 @@ from headgate import (
     Chunk,
     Context,
     DeliveryState,
-    Finishes,
     Forbidden,
     InvalidInput,
     Job,
@@ -192,14 +191,6 @@ async def test_whoever_has_to_sign_in_again_hears_it_once_however_many_syncs_sto
 
 
 @with_place
-async def test_a_failure_of_another_kind_is_news(place: Place) -> None:
-    await place.fails(Forbidden("no"))
-    await place.fails(AuthExpired("401"))
-    await place.fails(Forbidden("no"))
-    assert await kinds_told(place.app) == ["failed", "needs_reauth", "failed"]
-
-
-@with_place
 async def test_connections_and_users_do_not_speak_for_each_other(place: Place) -> None:
     await place.fails(Forbidden("no"))
     await place.fails(Forbidden("no"), connection_id="ada-2")
@@ -212,26 +203,6 @@ async def test_connections_and_users_do_not_speak_for_each_other(place: Place) -
         ("ada-2", "notes", "failed"),
         ("bob-1", "notes", "failed"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("finishes", "expected"),
-    [
-        (Finishes.BACKFILLS, ["finished"]),
-        (Finishes.ALL, ["finished", "finished"]),
-        (Finishes.NONE, []),
-    ],
-)
-def test_the_end_of_a_backfill_is_told_and_of_other_jobs_only_by_the_rules(
-    tmp_path: Path, finishes: Finishes, expected: list[str]
-) -> None:
-    async def main(place: Place) -> None:
-        await place.run(mode="history")
-        await place.run("live")
-        assert await kinds_told(place.app) == expected
-
-    rules = NotificationRules(finishes=finishes)
-    in_place(tmp_path, main, replace(BY_WEBHOOK, rules=rules))
 
 
 def test_gaps_and_counts_are_told_with_the_end(tmp_path: Path) -> None:
@@ -331,14 +302,6 @@ async def test_a_forgotten_pause_by_hand_is_told(place: Place) -> None:
     assert await kinds_told(place.app) == ["paused", "recovered"]
     last = (await all_told(place.app))[1].notification.data
     assert last.message == "What we told you about is over. Done. 2 records were imported."
-
-
-@as_test(in_place, BY_WEBHOOK_SOON, retry=BREAKS)
-async def test_a_paused_job_that_is_cancelled_is_not_told(place: Place) -> None:
-    job = await pause(place, 60)
-    await place.app.jobs.cancel(job.id)
-    await place.world.clock.sleep(2 * LONG_S)
-    assert await kinds_told(place.app) == []
 
 
 def test_there_may_be_more_long_pauses_than_are_told_at_once(

@@ -85,18 +85,6 @@ async def test_a_message_is_enqueued_once_under_its_key(office: PostOffice) -> N
         await office.outbox.submit("order", {})
 
 
-@with_post_office
-async def test_what_is_rolled_back_was_never_enqueued(office: PostOffice) -> None:
-    def enqueue_and_fail(tx: Connection) -> None:
-        office.outbox.enqueue(tx, "orders", {"a": 1})
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        await office.real_store.database.write(enqueue_and_fail)
-
-    assert await office.states() == {}
-
-
 @with_world
 async def test_a_message_without_a_target_is_kept_for_one_that_is_configured_later(
     world: World,

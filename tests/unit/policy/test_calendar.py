@@ -176,8 +176,8 @@ def test_a_plan_has_exactly_the_days_that_are_not_held(held: set[int], length: i
 
 
 def test_a_plan_in_many_pieces_has_the_missing_days_and_no_other() -> None:
-    # Given twenty years of which every second day is missing
-    days = 20 * 365
+    # Given ten years of which every second day is missing
+    days = 10 * 365
     missing = [START + number * DAY for number in range(0, days, 2)]
     known = [row(START + number * DAY) for number in range(1, days, 2)]
 

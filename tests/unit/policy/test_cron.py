@@ -77,11 +77,11 @@ def test_fixed_times_fire_once_for_each_time_that_the_expression_has(
 def test_repeating_times_fire_whenever_the_clock_shows_them(
     cron: str, zone: ZoneInfo, after: datetime
 ) -> None:
-    ticks = next_ticks(cron, zone, after, 30)
+    ticks = next_ticks(cron, zone, after, 12)
 
     # Minute by minute, as slow as it is sure.
     times = CronSim(cron, wall_of(after, zone) - timedelta(days=1))
-    wanted = {time for _, time in zip(range(4000), times, strict=False)}
+    wanted = {time for _, time in zip(range(1500), times, strict=False)}
     at, expected = after.replace(second=0, microsecond=0), []
     while at < ticks[-1]:
         at += timedelta(minutes=1)
