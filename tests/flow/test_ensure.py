@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ from headgate import (
     Transient,
 )
 from headgate.model.job import Reason
-from tests.worlds import ScriptedSource, World, in_world, kinds, with_world
+from tests.worlds import ScriptedSource, World, kinds, with_world
 
 HOUR = timedelta(hours=1)
 
@@ -52,108 +51,96 @@ async def ensure(app: App) -> Job:
     return (await app.jobs.ensure("inbox", user_id="ada", connection_id="c")).job
 
 
-def with_inbox(tmp_path: Path, inbox: Inbox, main: Callable[[World, App], Awaitable[None]]) -> None:
-    async def started(world: World) -> None:
-        app = await world.app(Sync(name="inbox", source=inbox.source))
-        await app.supervisor().start()
-        await main(world, app)
-
-    in_world(tmp_path, started)
+async def opened(world: World, inbox: Inbox) -> App:
+    """An application whose worker looks into the inbox."""
+    app = await world.app(Sync(name="inbox", source=inbox.source))
+    await app.supervisor().start()
+    return app
 
 
-def test_without_an_active_job_a_new_one_is_submitted(tmp_path: Path) -> None:
+@with_world
+async def test_without_an_active_job_a_new_one_is_submitted(world: World) -> None:
     inbox = Inbox(wait=None)
-
-    async def main(world: World, app: App) -> None:
-        inbox.came.append("a")
-        first = await ensure(app)
-        assert (await world.until(app, first.id)).state is JobState.SUCCESS
-        second = await ensure(app)
-        assert (first.id != second.id, inbox.seen) == (True, ["a"])
-
-    with_inbox(tmp_path, inbox, main)
+    app = await opened(world, inbox)
+    inbox.came.append("a")
+    first = await ensure(app)
+    assert (await world.until(app, first.id)).state is JobState.SUCCESS
+    second = await ensure(app)
+    assert (first.id != second.id, inbox.seen) == (True, ["a"])
 
 
-def test_an_idle_job_looks_at_once(tmp_path: Path) -> None:
+@with_world
+async def test_an_idle_job_looks_at_once(world: World) -> None:
     inbox = Inbox()
+    app = await opened(world, inbox)
+    # Given a job that has nothing to do for an hour
+    job = await ensure(app)
+    await world.clock.sleep(60)
+    idle = await app.jobs.get(job.id)
+    assert (idle.state, idle.reason) == (JobState.PENDING, Reason.IDLE)
+    assert "Nothing to do at the moment; checking again at" in (await app.jobs.view(idle)).message
 
-    async def main(world: World, app: App) -> None:
-        # Given a job that has nothing to do for an hour
-        job = await ensure(app)
-        await world.clock.sleep(60)
-        idle = await app.jobs.get(job.id)
-        assert (idle.state, idle.reason) == (JobState.PENDING, Reason.IDLE)
-        assert (
-            "Nothing to do at the moment; checking again at" in (await app.jobs.view(idle)).message
-        )
-
-        # When something comes in, then it is seen to within seconds, by the same job
-        inbox.came.append("a")
-        assert (await ensure(app)).id == job.id
-        await world.clock.sleep(3)
-        assert inbox.seen == ["a"]
-
-    with_inbox(tmp_path, inbox, main)
+    # When something comes in, then it is seen to within seconds, by the same job
+    inbox.came.append("a")
+    assert (await ensure(app)).id == job.id
+    await world.clock.sleep(3)
+    assert inbox.seen == ["a"]
 
 
-def test_what_comes_in_during_the_last_chunk_is_seen_to(tmp_path: Path) -> None:
+@with_world
+async def test_what_comes_in_during_the_last_chunk_is_seen_to(world: World) -> None:
     inbox = Inbox(wait=None)
+    app = await opened(world, inbox)
+    # Given something that comes in after the last chunk has looked
+    asked: list[Job] = []
 
-    async def main(world: World, app: App) -> None:
-        # Given something that comes in after the last chunk has looked
-        asked: list[Job] = []
+    async def come_in() -> None:
+        inbox.came.append("late")
+        asked.append(await ensure(app))
 
-        async def come_in() -> None:
-            inbox.came.append("late")
-            asked.append(await ensure(app))
+    inbox.meanwhile = come_in
+    job = await ensure(app)
 
-        inbox.meanwhile = come_in
-        job = await ensure(app)
-
-        # Then the same job goes on, sees to it, and ends after that
-        done = await world.until(app, job.id)
-        assert (done.state, done.rerun, asked[0].id) == (JobState.SUCCESS, False, job.id)
-        assert inbox.seen == ["late"]
-        assert kinds(await app.jobs.events(job.id)).count("rerun_asked") == 1
-
-    with_inbox(tmp_path, inbox, main)
+    # Then the same job goes on, sees to it, and ends after that
+    done = await world.until(app, job.id)
+    assert (done.state, done.rerun, asked[0].id) == (JobState.SUCCESS, False, job.id)
+    assert inbox.seen == ["late"]
+    assert kinds(await app.jobs.events(job.id)).count("rerun_asked") == 1
 
 
-def test_a_pause_that_was_asked_meanwhile_comes_before_another_run(tmp_path: Path) -> None:
+@with_world
+async def test_a_pause_that_was_asked_meanwhile_comes_before_another_run(world: World) -> None:
     inbox = Inbox(wait=None)
+    app = await opened(world, inbox)
 
-    async def main(world: World, app: App) -> None:
-        async def both() -> None:
-            job = await ensure(app)
-            await app.jobs.pause(job.id)
-
-        inbox.meanwhile = both
+    async def both() -> None:
         job = await ensure(app)
-        paused = await world.until(app, job.id, JobState.PAUSED)
-        await app.jobs.resume(job.id)
+        await app.jobs.pause(job.id)
 
-        assert (paused.reason, paused.rerun) == (Reason.OPERATOR, False)
-        assert (await world.until(app, job.id)).state is JobState.SUCCESS
-        assert len(inbox.source.calls) == 2
+    inbox.meanwhile = both
+    job = await ensure(app)
+    paused = await world.until(app, job.id, JobState.PAUSED)
+    await app.jobs.resume(job.id)
 
-    with_inbox(tmp_path, inbox, main)
+    assert (paused.reason, paused.rerun) == (Reason.OPERATOR, False)
+    assert (await world.until(app, job.id)).state is JobState.SUCCESS
+    assert len(inbox.source.calls) == 2
 
 
-def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
+@with_world
+async def test_many_at_once_lose_nothing(world: World) -> None:
     inbox = Inbox(wait=None)
+    app = await opened(world, inbox)
 
-    async def main(world: World, app: App) -> None:
-        async def come_in(number: int) -> None:
-            await world.clock.sleep(number * 0.37)
-            inbox.came.append(str(number))
-            await ensure(app)
+    async def come_in(number: int) -> None:
+        await world.clock.sleep(number * 0.37)
+        inbox.came.append(str(number))
+        await ensure(app)
 
-        await asyncio.gather(*(come_in(number) for number in range(30)))
-        await world.clock.sleep(10)
+    await asyncio.gather(*(come_in(number) for number in range(30)))
+    await world.clock.sleep(10)
 
-        assert sorted(inbox.seen, key=int) == [str(number) for number in range(30)]
-
-    with_inbox(tmp_path, inbox, main)
+    assert sorted(inbox.seen, key=int) == [str(number) for number in range(30)]
 
 
 @with_world
@@ -172,30 +159,28 @@ async def test_one_that_waits_for_its_provider_is_not_hurried(world: World) -> N
     assert (waiting.reason, len(source.calls)) == (Reason.RETRYING, 1)
 
 
-def test_a_list_of_jobs_has_a_limit(tmp_path: Path) -> None:
-    async def main(world: World, app: App) -> None:
-        for limit in (0, 1001):
-            with pytest.raises(InvalidInput, match="limit"):
-                await app.jobs.list(limit=limit)
+@with_world
+async def test_a_list_of_jobs_has_a_limit(world: World) -> None:
+    app = await opened(world, Inbox())
+    for limit in (0, 1001):
+        with pytest.raises(InvalidInput, match="limit"):
+            await app.jobs.list(limit=limit)
 
-    with_inbox(tmp_path, Inbox(), main)
 
-
-def test_what_comes_in_while_a_job_is_about_to_rest_is_seen_to_at_once(tmp_path: Path) -> None:
+@with_world
+async def test_what_comes_in_while_a_job_is_about_to_rest_is_seen_to_at_once(world: World) -> None:
     inbox = Inbox()
+    app = await opened(world, inbox)
 
-    async def main(world: World, app: App) -> None:
-        async def come_in() -> None:
-            inbox.came.append("late")
-            await ensure(app)
-
-        inbox.meanwhile = come_in
+    async def come_in() -> None:
+        inbox.came.append("late")
         await ensure(app)
-        await world.clock.sleep(10)
 
-        assert inbox.seen == ["late"]
+    inbox.meanwhile = come_in
+    await ensure(app)
+    await world.clock.sleep(10)
 
-    with_inbox(tmp_path, inbox, main)
+    assert inbox.seen == ["late"]
 
 
 @with_world
@@ -235,16 +220,14 @@ async def test_an_idle_job_goes_on_or_begins_anew(world: World, restart: bool) -
     assert [ctx.cursor for ctx in source.calls] == [None, None if restart else "fetching"]
 
 
-def test_a_job_that_was_to_begin_later_begins_now(tmp_path: Path) -> None:
+@with_world
+async def test_a_job_that_was_to_begin_later_begins_now(world: World) -> None:
     inbox = Inbox(wait=None)
-
-    async def main(world: World, app: App) -> None:
-        later = await app.jobs.submit("inbox", user_id="ada", connection_id="c", delay_s=7 * 86_400)
-        assert (await ensure(app)).id == later.job.id
-        await world.clock.sleep(5)
-        assert (await app.jobs.get(later.job.id)).state is JobState.SUCCESS
-
-    with_inbox(tmp_path, inbox, main)
+    app = await opened(world, inbox)
+    later = await app.jobs.submit("inbox", user_id="ada", connection_id="c", delay_s=7 * 86_400)
+    assert (await ensure(app)).id == later.job.id
+    await world.clock.sleep(5)
+    assert (await app.jobs.get(later.job.id)).state is JobState.SUCCESS
 
 
 @with_world
@@ -265,12 +248,11 @@ async def test_neither_a_backfill_nor_anothers_job_is_used(world: World) -> None
             await app.jobs.ensure("inbox", user_id="ada", connection_id=connection_id)
 
 
-def test_a_backfill_is_submitted_not_ensured(tmp_path: Path) -> None:
-    async def main(world: World, app: App) -> None:
-        with pytest.raises(InvalidInput, match="mode"):
-            await app.jobs.ensure("inbox", user_id="ada", connection_id="c", mode=Mode.HISTORY)
-
-    with_inbox(tmp_path, Inbox(), main)
+@with_world
+async def test_a_backfill_is_submitted_not_ensured(world: World) -> None:
+    app = await opened(world, Inbox())
+    with pytest.raises(InvalidInput, match="mode"):
+        await app.jobs.ensure("inbox", user_id="ada", connection_id="c", mode=Mode.HISTORY)
 
 
 # ---- chunks that are cut short -----------------------------------------------------------------
