@@ -72,6 +72,10 @@ def test_a_list_is_filtered_and_told_line_by_line(outbox: Run, in_app: Use) -> N
     assert listed("--state", "dead", "--state", "sent") == []
     assert listed("--topic", "others") == []
     assert listed("--env", "local", "--after", ada) == [bob]
+    first = outbox("list", "--env", "local", "--limit", "1")
+    assert f"there are more: --after {ada}" in first.stderr
+    page = json.loads(outbox("list", "--env", "local", "--limit", "1", "--json").stdout)
+    assert page["next_cursor"] == ada
     row = outbox("list", "--env", "local").stdout.splitlines()[0].split("\t")
     assert row[1:5] == ["local", "pending", "run-0", "0"]
 

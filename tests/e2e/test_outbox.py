@@ -189,29 +189,6 @@ def test_a_wrong_key_by_hand_stops_nothing(shop: Shop) -> None:
     assert shop.json("drain", "--env", "local")["data"][0]["sent"] == 1
 
 
-def test_a_dead_delivery_is_shown_and_retried(shop: Shop) -> None:
-    shop.enqueue_payloads([{"not": "a batch"}])
-    shop.enqueue(1)
-
-    drained = shop.run("drain", "--env", "local")
-
-    assert drained.code == 1
-    assert "local: processed 2 · sent 1 · failed 0 · dead 1" in drained.stdout
-    [dead] = shop.json("list", "--state", "dead")["data"]
-    assert dead["error"].startswith("it answered 400") and "outbox retry" in dead["message"]
-    shown = shop.run("show", dead["id"]).stdout
-    assert dead["message"] in shown and '{\n  "not": "a batch"\n}' in shown
-    told = shop.json("show", dead["id"])
-    assert told["delivery"] == dead
-    assert told["message"]["payload"] == {"not": "a batch"} and told["message"]["intact"]
-
-    refused = shop.run("retry", "--state", "dead", "--env", "local")
-    assert (refused.code, shop.states()) == (3, {"sent": 1, "dead": 1})
-    assert "1 dead delivery to local would be sent again; add --yes" in refused.stderr
-    retried = shop.json("retry", "--state", "dead", "--env", "local", "--yes")
-    assert (retried["retried"], shop.states()) == (1, {"sent": 1, "pending": 1})
-
-
 def test_deliveries_are_retried_by_name_and_those_that_cannot_be_are_told(shop: Shop) -> None:
     shop.enqueue_payloads([{"not": "a batch"}])
     shop.run("drain", "--env", "local")
@@ -226,19 +203,6 @@ def test_deliveries_are_retried_by_name_and_those_that_cannot_be_are_told(shop: 
     [sent] = shop.json("list", "--state", "sent")["data"]
     again = shop.run("retry", sent["id"], "--json")
     assert "no retry from there" in json.loads(again.stdout)["refused"][sent["id"]]
-
-
-def test_a_failed_delivery_says_when_it_is_sent_again(shop: Shop) -> None:
-    shop.enqueue(1)
-    shop.backend.faults.next(FaultKind.OUTAGE)
-
-    assert shop.run("drain", "--env", "local").code == 1
-
-    [failed] = shop.json("list", "--state", "failed", "--state", "dead")["data"]
-    assert failed["error"] == "it answered 503"
-    assert "local has not accepted it in 1 attempt. It is sent again at" in failed["message"]
-    # It is not due, so a drain leaves it alone.
-    assert shop.json("drain", "--env", "local")["data"][0]["processed"] == 0
 
 
 def test_a_replay_sends_old_messages_to_a_new_target_once(shop: Shop) -> None:
@@ -256,34 +220,9 @@ def test_a_replay_sends_old_messages_to_a_new_target_once(shop: Shop) -> None:
     assert (shop.accepted("staging"), shop.accepted("local")) == (3, 3)
 
 
-def test_a_purge_deletes_what_was_sent_long_enough_ago(shop: Shop) -> None:
-    shop.enqueue(2)
-    shop.run("drain", "--env", "local", "--limit", "1")
-
-    assert shop.json("purge") == {"messages": 0, "older_than_days": 30.0}
-    assert shop.states() == {"sent": 1, "pending": 1}
-    assert shop.run("purge", "--older-than", "0").stdout.startswith("purged: 1 message that all")
-    assert shop.states() == {"pending": 1}
-
-
-def test_a_list_is_by_page_and_plain_in_a_pipe(shop: Shop) -> None:
-    shop.enqueue(3)
-    ids = [each["id"] for each in shop.json("list")["data"]]
-
-    first = shop.run("list", "--limit", "2")
-
-    assert [line.split("\t")[0] for line in first.stdout.splitlines()] == ids[:2]
-    assert f"there are more: --after {ids[1]}" in first.stderr
-    assert "○ pending 3" in first.stderr
-    page = shop.json("list", "--limit", "2")
-    assert page["next_cursor"] == ids[1]
-    assert [each["id"] for each in shop.json("list", "--after", ids[1])["data"]] == ids[2:]
-    assert shop.json("list", "--topic", "others")["data"] == []
-    assert shop.json("list", "--run-id", "run-1", "--user", "ada")["data"] == []
-    assert "no deliveries" in shop.run("list", "--env", "staging").stderr
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)]
+)
 def test_a_worker_sends_until_it_is_stopped_and_tells_the_counts(shop: Shop, number: int) -> None:
     shop.enqueue(2)
     shop.enqueue(1, to="production")
@@ -311,17 +250,6 @@ def test_a_worker_forgets_what_was_sent_long_enough_ago(shop: Shop) -> None:
 
         assert process.wait() == 0
     assert shop.states() == {"sent": 1}
-
-
-def test_a_worker_for_a_protected_target_names_it_twice(shop: Shop) -> None:
-    shop.enqueue(2, to="production")
-    named = ("--env", "production", "--confirm", "production")
-    with started(shop.environment, shop.folder, "outbox", "worker", *named) as process:
-        wait_for(process, "drain_ended")
-        process.send_signal(signal.SIGTERM)
-
-        assert process.wait() == 0
-    assert shop.accepted("production") == 2
 
 
 def test_a_drain_that_is_interrupted_finishes_what_it_sends(shop: Shop) -> None:

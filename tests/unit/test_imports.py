@@ -53,7 +53,7 @@ def test_connectors_load_no_vector_database_and_no_model_before_they_are_used() 
         ("--version", CORE | TYPER),
         ("--help", CORE | TYPER | HELP),
         ("job list --help", CORE | TYPER | HELP | OPTIONS),
-        ("migrate --help", CORE | TYPER | HELP | OPTIONS),
+        pytest.param("migrate --help", CORE | TYPER | HELP | OPTIONS, marks=pytest.mark.thorough),
     ],
 )
 def test_help_loads_only_what_it_is_printed_with(arguments: str, allowed: set[str]) -> None:

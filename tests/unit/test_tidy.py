@@ -4,8 +4,9 @@ import ast
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -37,28 +38,53 @@ def name_of(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+class Definition(NamedTuple):
+    """A class or a function, and how many lines it has."""
+
+    name: str
+    is_class: bool
+    lines: int
 
 
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+class Outline(NamedTuple):
+    """What is asked of a module here. Its tree is not kept: all of them together are large."""
+
+    described: bool
+    definitions: Sequence[Definition]
 
 
-def test_every_module_says_what_it_owns() -> None:
-    assert [name_of(path) for path in MODULES if not ast.get_docstring(parsed(path))] == []
+def outline(path: Path) -> Outline:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: list[Definition] = []
+    rest: list[ast.AST] = [tree]
+    while rest:
+        for node in ast.iter_child_nodes(rest.pop()):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                found.append(Definition(node.name, isinstance(node, ast.ClassDef), lines))
+            # Nothing is defined within an expression, and most of a tree are expressions.
+            if not isinstance(node, ast.expr):
+                rest.append(node)
+    return Outline(bool(ast.get_docstring(tree)), found)
 
 
-def test_a_public_class_name_stands_for_one_idea() -> None:
+@pytest.fixture(scope="module")
+def outlines() -> Mapping[str, Outline]:
+    """Of every module, by its name."""
+    return {name_of(path): outline(path) for path in MODULES}
+
+
+def test_every_module_says_what_it_owns(outlines: Mapping[str, Outline]) -> None:
+    assert [name for name, each in outlines.items() if not each.described] == []
+
+
+def test_a_public_class_name_stands_for_one_idea(outlines: Mapping[str, Outline]) -> None:
     # The sandboxes are worlds of their own, each with its provider's words.
     places = defaultdict(list)
-    for path in MODULES:
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                if not name_of(path).startswith("sandbox/"):
-                    places[node.name].append(name_of(path))
+    for module, told in outlines.items():
+        for each in () if module.startswith("sandbox/") else told.definitions:
+            if each.is_class and not each.name.startswith("_"):
+                places[each.name].append(module)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
@@ -71,12 +97,14 @@ def test_files_are_small_but_for_those_that_are_named() -> None:
     assert large == LARGE_FILES
 
 
-def test_functions_are_small_but_for_those_that_are_named() -> None:
+def test_functions_are_small_but_for_those_that_are_named(
+    outlines: Mapping[str, Outline],
+) -> None:
     large = {
-        f"{name_of(path)}:{each.name}"
-        for path in MODULES
-        for each in functions(parsed(path))
-        if (each.end_lineno or each.lineno) - each.lineno + 1 > FUNCTION_LINES_MAX
+        f"{module}:{each.name}"
+        for module, told in outlines.items()
+        for each in told.definitions
+        if not each.is_class and each.lines > FUNCTION_LINES_MAX
     }
     assert large == LARGE_FUNCTIONS
 

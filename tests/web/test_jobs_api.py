@@ -68,21 +68,6 @@ def test_a_forecast_starts_nothing(tmp_path: Path) -> None:
     serving(tmp_path, main, budgeted())
 
 
-def test_an_admin_starts_a_job_for_the_user_it_names(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        admin = await served.admin()
-
-        told = problem(
-            await admin.post("/v1/jobs", json={"source": "fitbit", **DAYS}), 422, "invalid_input"
-        )
-
-        assert told["field"] == "user_id"
-        assert await served.app.jobs.list() == []
-        assert (await start(admin, user_id="bob"))["user_id"] == "bob"
-
-    serving(tmp_path, main)
-
-
 def test_the_same_import_is_not_started_twice(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
@@ -114,26 +99,6 @@ def test_a_free_plan_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
         await start(client)
 
     serving_all(tmp_path, main, entitlement=paid_history)
-
-
-def test_fields_that_are_not_the_callers_to_set_are_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-
-        for field, value in {
-            "state": "success",
-            "token": 7,
-            "attempts": 0,
-            "owner_id": "bob",
-            "lane": "hot",
-            "key": "mine",
-            "options": {"a": 1},
-        }.items():
-            answer = await client.post("/v1/jobs", json={"source": "fitbit", **DAYS, field: value})
-            assert problem(answer, 422, "invalid_input")["field"] == field
-        assert await served.app.jobs.list() == []
-
-    serving(tmp_path, main)
 
 
 def test_a_user_cannot_name_a_connection_that_is_not_theirs(tmp_path: Path) -> None:

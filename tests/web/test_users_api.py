@@ -8,23 +8,11 @@ from typing import Any
 import pytest
 
 from headgate.flow import erase_user
-from headgate.model.api_key import Role
 from headgate.web.api import users as users_api
-from tests.web.callers import Client, Served, problem, serving, start
+from tests.web.callers import Served, problem, serving, start
 from tests.worlds import World
 
 DEFAULTS = {"frequency": "daily", "time": None, "zone": "UTC", "email": None, "notify": True}
-PATHS = [
-    ("GET", ""),
-    ("POST", "/seen"),
-    ("PATCH", "/preferences"),
-    ("POST", "/pause"),
-    ("POST", "/resume"),
-]
-
-
-async def send(client: Client, method: str, path: str) -> Any:
-    return await client.request(method, path, json={} if method == "PATCH" else None)
 
 
 def test_a_user_is_seen_and_got_with_everything(tmp_path: Path) -> None:
@@ -172,51 +160,6 @@ def test_a_pause_of_somebody_unknown_is_not_found(tmp_path: Path) -> None:
         answer = await admin.post("/v1/users/adda/pause", json={"reason": "x" * 201})
         assert problem(answer, 422, "invalid_input")["field"] == "reason"
         assert await served.app.users.list() == []
-
-    serving(tmp_path, main)
-
-
-@pytest.mark.security(1)
-def test_a_key_is_for_its_own_user_and_others_are_not_there(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        ada, reader = await served.client(), await served.client(Role.READER)
-        admin = await served.admin()
-        await admin.post("/v1/users/bob/seen")
-        await admin.post("/v1/users/ada/seen")
-        before = await served.app.users.list()
-
-        for method, path in PATHS:
-            told = set()
-            for other in ("bob", "nobody"):
-                answer = await send(ada, method, f"/v1/users/{other}{path}")
-                detail: str = problem(answer, 404, "not_found")["detail"]
-                told.add(detail.replace(other, "X"))
-            assert len(told) == 1, path
-            own = await send(reader, method, f"/v1/users/ada{path}")
-            assert own.status_code == (200 if method == "GET" else 403), path
-        problem(await ada.get("/v1/users"), 403, "forbidden")
-
-        assert await served.app.users.list() == before
-        # An admin finds everybody.
-        for method, path in PATHS:
-            assert (await send(admin, method, f"/v1/users/bob{path}")).status_code == 200, path
-
-    serving(tmp_path, main)
-
-
-def test_an_admin_lists_all_users_in_pages(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        admin = await served.admin()
-        for user in ("bob", "ada", "eve"):
-            await admin.put(f"/v1/users/{user}", json={"plan": "free"})
-
-        first = (await admin.get("/v1/users", params={"limit": 2})).json()
-        rest = (await admin.get("/v1/users", params={"after": first["next_cursor"]})).json()
-
-        assert [each["id"] for each in (*first["data"], *rest["data"])] == ["ada", "bob", "eve"]
-        assert rest["next_cursor"] is None
-        assert first["data"][0] == (await admin.get("/v1/users/ada")).json()
-        problem(await admin.get("/v1/users", params={"limit": 201}), 422, "invalid_input")
 
     serving(tmp_path, main)
 
