@@ -18,6 +18,7 @@ from headgate.base.ids import system_random
 from headgate.model.job import Lane
 from headgate.store.dynamodb.address import parse_address
 from headgate.store.dynamodb.table import DynamoTable
+from tests import dynamo
 from tests.aws_stack import Stack, client
 from tests.dynamo_faults import FaultyClient
 
@@ -186,7 +187,10 @@ def backend_on(stack: Stack, clock: LateClock) -> DynamoBackend:
     environment = stack.environment("ColdFunction")
     address = parse_address(environment["HEADGATE_DATABASE"])
     # The time of DynamoDB's answers is not the time of this clock.
-    table = DynamoTable(StaleClient(address, clock, system_random(), server_time=False))
+    client = StaleClient(
+        address, clock, system_random(), server_time=False, session=dynamo.session()
+    )
+    table = DynamoTable(client)
     queues = {lane: environment[f"HEADGATE_AWS_{lane.value.upper()}_QUEUE"] for lane in Lane}
     return DynamoBackend(table, queues)
 

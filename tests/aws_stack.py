@@ -1,12 +1,13 @@
 """The stack of `deploy/aws/template.yaml`, created by the CloudFormation of an emulator."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from botocore.session import get_session
 
-from tests.emulators import CREDENTIALS
+from tests.emulators import CREDENTIALS, PROCESS
 from tests.processes import ROOT
 
 TEMPLATE = ROOT / "deploy" / "aws" / "template.yaml"
@@ -16,6 +17,7 @@ _NO_SECRET = "arn:aws:secretsmanager:eu-central-1:000000000000:secret:none"
 _LOOK_S, _LOOKS_MAX = 0.1, 600
 
 
+@cache
 def client(service: str, address: str) -> Any:
     """A client of a service of the emulator."""
     session = get_session()
@@ -71,7 +73,8 @@ class Stack:
 def create_stack(address: str, name: str, code: Path, **parameters: str) -> Stack:
     """Create the stack with the zip `code`, and wait until everything is there."""
     storage = client("s3", address)
-    bucket = f"code-{name}"
+    # The names of buckets are shared by all accounts.
+    bucket = f"code-{name}-{PROCESS}"
     storage.create_bucket(
         Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
     )

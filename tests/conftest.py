@@ -12,7 +12,7 @@ from headgate.base import log
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
-from tests import emulators, run_servers, stores
+from tests import emulators, kept, run_servers, stores
 from tests.durations import Durations
 from tests.processes import ROOT
 from tests.profiles import THOROUGH
@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start what the processes of a run share, and fail a run with a test that takes too long."""
+    kept.keep_models()
     if run_servers.ADDRESS not in os.environ:
         started = run_servers.RunServers()
         config.add_cleanup(started.stop)

@@ -5,8 +5,11 @@ every statement again, and to make a client of AWS takes longer than most tests 
 """
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+import botocore.session
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.store.dynamodb.client import DynamoClient
@@ -45,6 +48,15 @@ class Kept:
             await database.close()
         for client in self._clients.values():
             await client.close()
+
+
+def keep_models() -> None:
+    """Let all sessions of this process share what they read of AWS's services.
+
+    Each application makes sessions of its own, and reading takes longer than most tests.
+    """
+    shared = functools.cache(botocore.session.create_loader)
+    botocore.session.create_loader = shared
 
 
 _of_loop: dict[asyncio.AbstractEventLoop, Kept] = {}
