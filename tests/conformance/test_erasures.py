@@ -1,6 +1,7 @@
 """Erasing and exporting users on both databases: all of theirs, nothing of others', no secrets."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from headgate.store.sql.tables import (
 from tests import personal_rows, stores
 from tests.conformance.databases import shared_fixture
 from tests.personal_rows import SECRET, store_rows
+from tests.stores import execute
 
 ADA, BOB = "ada-7f3", "bob-9c1"
 
@@ -103,22 +105,26 @@ async def test_all_rows_of_a_user_are_erased_in_batches_and_no_others(
 
 def take_name(tx: Connection, user: str, connection_id: str) -> None:
     """A job of the user that names a connection: whoever submits it is not asked whose it is."""
-    taken = {"id": "taken", "sync": "x", "user_id": user, "connection_id": connection_id}
+    taken = {
+        "id": f"taken {connection_id}",
+        "sync": "x",
+        "user_id": user,
+        "connection_id": connection_id,
+    }
     [row] = tx.execute(select(jobs).where(jobs.c.user_id == BOB).limit(1)).mappings().all()
     tx.execute(insert(jobs).values({**row, **taken}))
 
 
 @pytest.mark.security(33)
-@pytest.mark.parametrize("has_accounts", [True, False])
 async def test_whoever_names_anothers_connection_gets_and_erases_nothing_of_it(
-    rows: SqlErasures, database: Database, has_accounts: bool
+    rows: SqlErasures, database: Database
 ) -> None:
-    """At a source without accounts, a connection is a name that anybody can take."""
-    anothers = f"{BOB}-0-connection"
-    await database.write(lambda tx: take_name(tx, ADA, anothers))
-    if not has_accounts:
-        of_it = connections.c.id == anothers
-        await database.write(lambda tx: tx.execute(delete(connections).where(of_it)))
+    # Given two connections of another user's, one of a source without accounts: nothing says there
+    # whose a name is
+    with_account, anothers = f"{BOB}-0-connection", f"{BOB}-1-connection"
+    for name in (with_account, anothers):
+        await database.write(partial(take_name, user=ADA, connection_id=name))
+    await execute(database, delete(connections).where(connections.c.id == anothers))
     before = await stored_of(rows, BOB)
 
     exported = await stored_of(rows, ADA)
@@ -126,10 +132,14 @@ async def test_whoever_names_anothers_connection_gets_and_erases_nothing_of_it(
     await erase_all(rows, begun.id, limit=5)
 
     assert await rows.finish(begun.id) is not None
-    assert [row["id"] for row in exported if BOB in json.dumps(row)] == ["taken"]
+    assert [row["id"] for row in exported if BOB in json.dumps(row)] == [
+        f"taken {with_account}",
+        f"taken {anothers}",
+    ]
     assert await stored_of(rows, BOB) == before
     removed = select(removed_connections.c.connection_id)
-    assert anothers not in await database.read(lambda tx: tx.execute(removed).scalars().all())
+    known = await database.read(lambda tx: tx.execute(removed).scalars().all())
+    assert not {with_account, anothers} & set(known)
 
 
 async def test_of_a_name_that_two_users_took_each_has_their_own_records(

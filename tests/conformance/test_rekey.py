@@ -38,7 +38,7 @@ async def test_everything_is_put_under_the_newest_key_and_the_old_one_can_go(
     assert (done.resealed, done.unreadable, done.left) == (BATCH + 5, 0, 0)
     assert done.by_key == {"k2": BATCH + 5}
     assert told == [(0, 105), (100, 105), (105, 105)]
-    for each in old:
+    for each in old[::7]:
         expected = (f"access of {each}", f"refresh of {each}")
         assert await opened_tokens(store, each, vault("k2")) == expected
     # And once more is nothing to do.
@@ -46,23 +46,23 @@ async def test_everything_is_put_under_the_newest_key_and_the_old_one_can_go(
 
 
 async def test_two_rotations_at_once_do_the_work_of_one(store: ConnectionStores) -> None:
-    await fill_connections(store, 40, vault("k1"))
+    await fill_connections(store, 12, vault("k1"))
 
     both = await asyncio.gather(*(rekey(store, vault("k2", "k1")) for _ in range(2)))
 
-    assert sum(done.resealed for done in both) == 40
+    assert sum(done.resealed for done in both) == 12
     assert {done.left for done in both} == {0}
 
 
 async def test_workers_that_renew_meanwhile_lose_nothing(store: ConnectionStores) -> None:
     # Given workers that renew tokens all the time: some know the new key, some only the old one
-    ids = await fill_connections(store, 30, vault("k1"))
+    ids = await fill_connections(store, 10, vault("k1"))
     newest: dict[str, str] = {}
     rotated = asyncio.Event()
 
     async def work(number: int, by: Vault) -> int:
         draw, renewed = Random(number), 0
-        while not (rotated.is_set() and renewed >= 20):
+        while not (rotated.is_set() and renewed >= 8):
             each = draw.choice(ids)
             linked = await store.get_sealed(each, user_id="ada")
             version = linked.connection.version

@@ -14,6 +14,7 @@ from headgate.model.states import JOB, JobState
 from headgate.ports.store import Store, SubmitResult
 from tests.stores import (
     START,
+    claim_ids,
     claim_one,
     everything,
     in_state,
@@ -82,15 +83,16 @@ async def test_the_same_key_and_request_is_answered_with_the_first_job(
     assert await everything(store) == before
 
 
-@pytest.mark.parametrize("state", JOB.terminal)
-async def test_a_key_still_stands_for_its_job_after_the_job_has_ended(
-    store: Store, state: JobState
-) -> None:
-    ended = await in_state(store, state, key="key_1", connection_id="c")
+async def test_a_job_that_has_ended_keeps_its_key_and_makes_room(store: Store) -> None:
+    for state in JOB.terminal:
+        ended = await in_state(store, state, key=f"k-{state}", connection_id=f"c-{state}")
 
-    again = await store.submit(new_job(key="key_1", connection_id="c"))
+        again = await store.submit(new_job(key=f"k-{state}", connection_id=f"c-{state}"))
+        another = await store.submit(new_job(connection_id=f"c-{state}"))
 
-    assert again == SubmitResult(ended, created=False)
+        assert again == SubmitResult(ended, created=False)
+        assert another.created
+        await claim_one(store)
 
 
 async def test_a_key_with_another_request_is_refused(store: Store) -> None:
@@ -127,39 +129,28 @@ async def test_a_user_may_have_many_jobs_without_a_key(store: Store) -> None:
     assert len({job.id for job in jobs}) == 3
 
 
-@pytest.mark.parametrize("state", JOB.active)
-async def test_a_second_active_job_is_refused_and_the_first_is_named(
-    store: Store, state: JobState
-) -> None:
-    # Given a job in an active state
-    active = await in_state(store, state, connection_id="c")
-    before = await everything(store)
+async def test_a_second_active_job_is_refused_and_the_first_is_named(store: Store) -> None:
+    for state in JOB.active:
+        # Given a job in an active state
+        active = await in_state(store, state, connection_id=f"c-{state}")
+        before = await everything(store)
 
-    # When another is submitted for the same sync and connection
-    with pytest.raises(ActiveJobExists) as refused:
-        await store.submit(new_job(connection_id="c"))
+        # When another is submitted for the same sync and connection
+        with pytest.raises(ActiveJobExists) as refused:
+            await store.submit(new_job(connection_id=f"c-{state}"))
 
-    # Then the refusal names the active one, and nothing is written
-    assert refused.value.job_id == active.id
-    assert await everything(store) == before
-
-
-@pytest.mark.parametrize("state", JOB.terminal)
-async def test_a_terminal_state_makes_room_for_the_next_job(store: Store, state: JobState) -> None:
-    await in_state(store, state, connection_id="c")
-
-    assert (await store.submit(new_job(connection_id="c"))).created
+        # Then the refusal names the active one, and nothing is written
+        assert refused.value.job_id == active.id
+        assert await everything(store) == before
+        # And nothing waits when the next begins
+        await claim_ids(store, 1)
 
 
-@pytest.mark.parametrize("other", [{"sync": "other"}, {"connection_id": "other"}])
-async def test_another_sync_or_connection_may_be_active_at_the_same_time(
-    store: Store, other: dict[str, Any]
-) -> None:
+async def test_another_sync_or_connection_may_be_active_at_the_same_time(store: Store) -> None:
     await submit_one(store, sync="notes", connection_id="c")
 
-    submitted = await store.submit(new_job(**{"connection_id": "c", **other}))
-
-    assert submitted.created
+    for sync, connection_id in (("other", "c"), ("notes", "other")):
+        assert (await store.submit(new_job(sync=sync, connection_id=connection_id))).created
 
 
 async def test_of_twenty_submits_at_once_exactly_one_makes_the_job(store: Store) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, event
 
 from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model.job import Job, JobParams, Lane, Mode
-from headgate.model.states import JOB, JobState
+from headgate.model.states import JOB
 from headgate.ports.store import JobFilter, NewJob, Store
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql import bulk_submit
@@ -177,18 +177,18 @@ async def test_many_at_once_fare_as_one_after_another(store: Store) -> None:
     assert set(statuses(together)) == set(SubmitStatus)
 
 
-@pytest.mark.parametrize("state", JOB.terminal)
-async def test_a_key_stands_for_its_job_and_an_ended_job_makes_room(
-    store: Store, state: JobState
-) -> None:
-    ended = await in_state(store, state, key="k", connection_id="c")
+async def test_a_key_stands_for_its_job_and_an_ended_job_makes_room(store: Store) -> None:
+    for state in JOB.terminal:
+        name = f"c-{state}"
+        ended = await in_state(store, state, key=name, connection_id=name)
 
-    first, second = await store.submit_many(
-        [new_job(key="k", connection_id="c"), new_job(connection_id="c")]
-    )
+        first, second = await store.submit_many(
+            [new_job(key=name, connection_id=name), new_job(connection_id=name)]
+        )
 
-    assert first == SubmitOutcome(EXISTING, ended.id)
-    assert second.status is CREATED
+        assert first == SubmitOutcome(EXISTING, ended.id)
+        assert second.status is CREATED
+        await claim_ids(store, 1)
 
 
 async def test_a_repeated_batch_writes_nothing(store: Store) -> None:
