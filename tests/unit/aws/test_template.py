@@ -66,6 +66,7 @@ def properties(template: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.thorough
 def test_cfn_lint_finds_nothing() -> None:
     command = [str(Path(sys.executable).with_name("cfn-lint")), str(TEMPLATE)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)

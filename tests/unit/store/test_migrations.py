@@ -1,7 +1,6 @@
 """Migrations of databases that are in use: what is in them stays, and what is new is filled in."""
 
 import shutil
-from collections.abc import AsyncIterator
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,35 +9,16 @@ import msgspec
 import pytest
 from sqlalchemy import text
 
-from headgate.base.clock import ManualClock
 from headgate.model.user import Preferences, User
 from headgate.ports.store import RecordFilter
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.schema import ENGINE, Schema
-from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.users import SqlUsers
-from tests import stores
 from tests.stores import START
 
 LONG_AGO = START - timedelta(days=400)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def blank(
-    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
-) -> AsyncIterator[Database]:
-    """An open database without tables; on Postgres the time is the server's."""
-    database: Database = SqliteDatabase(tmp_path / "old.db", clock)
-    if request.param == "postgres":
-        server_url: str = request.getfixturevalue("postgres_url")
-        url = await stores.create_postgres(server_url, "headgate_old")
-        database = PostgresDatabase(url, clock)
-    await database.open()
-    yield database
-    await database.close()
 
 
 def until(revision: str, folder: Path) -> Schema:
@@ -210,7 +190,7 @@ async def test_days_that_were_covered_before_went_where_their_job_says(
     assert found == ["account", None, None]
 
 
-@pytest.mark.parametrize("blank", ["postgres"], indirect=True)
+@pytest.mark.parametrize("make_blank", ["postgres"], indirect=True)
 async def test_postgres_vacuums_queues_long_before_a_fifth_of_them_is_dead(blank: Database) -> None:
     # Given a migrated database, where every claim and every settle leaves a dead row
     await schema.migrate(blank)

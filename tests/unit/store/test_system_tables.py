@@ -1,19 +1,14 @@
 """Tables of systems: migrated by themselves, each with a revision of its own, on both databases."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, inspect, text
 
-from headgate.base.clock import ManualClock
 from headgate.base.errors import InvalidInput, SchemaBehind, SchemaNewer, StoreError
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.schema import ENGINE, Schema, schema_of
-from headgate.store.sql.sqlite import SqliteDatabase
-from tests import stores
 
 MIGRATION = '''"""A revision."""
 
@@ -53,23 +48,6 @@ def books(tmp_path: Path) -> Books:
     made = Books(tmp_path)
     made.release("0001", "books")
     return made
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def blank(
-    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path
-) -> AsyncIterator[Database]:
-    """An open database without tables."""
-    database: Database
-    if request.param == "sqlite":
-        database = SqliteDatabase(tmp_path / "blank.db", clock)
-    else:
-        server_url: str = request.getfixturevalue("postgres_url")
-        url = await stores.create_postgres(server_url, "headgate_of_systems")
-        database = PostgresDatabase(url, clock)
-    await database.open()
-    yield database
-    await database.close()
 
 
 async def tables(database: Database) -> set[str]:
