@@ -63,7 +63,7 @@ def start_writer(path: Path, name: str) -> "subprocess.Popen[bytes]":
 
 @contextmanager
 def another_writer(path: Path) -> Iterator[None]:
-    """Another process writes its twenty words while the block runs, and has succeeded at its end."""
+    """Another process writes twenty words while the block runs, and has succeeded at its end."""
     writer = start_writer(path, "a")
     try:
         assert writer.stdin is not None and writer.stdout is not None
