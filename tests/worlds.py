@@ -74,6 +74,12 @@ class World:
         self._opened.append(app)
         return app
 
+    async def at_work(self, *syncs: Sync, **parts: Any) -> App:
+        """The same, with a worker that has started."""
+        app = await self.app(*syncs, **parts)
+        await app.supervisor().start()
+        return app
+
     async def until(self, app: App, job_id: str, *states: JobState, limit_s: float = 1e6) -> Job:
         """Let virtual time pass until the job is in one of these states, or has ended."""
         wanted = states or JOB.terminal

@@ -104,8 +104,7 @@ async def test_records_go_to_the_destination_and_receipts_stay_with_what_is_kept
     world: World,
 ) -> None:
     shelf = Shelf()
-    app = await world.app(sync(destination=shelf))
-    await app.supervisor().start()
+    app = await world.at_work(sync(destination=shelf))
     started = await app.backfills.start(asked(destination="shelf", start=LAST))
     assert (started.job.destination, started.job.provider) == ("shelf", "watch")
 
@@ -122,8 +121,7 @@ async def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing
 ) -> None:
     shelf = Shelf()
     shelf.refuses = {"run 2025-12-29"}
-    app = await world.app(sync(destination=shelf))
-    await app.supervisor().start()
+    app = await world.at_work(sync(destination=shelf))
     started = await app.backfills.start(asked(destination="shelf"))
 
     job = await world.until(app, started.job.id)
@@ -147,8 +145,7 @@ async def test_a_destination_that_fails_is_the_one_to_blame(world: World, error:
     # Given a destination that is down
     shelf = Shelf()
     shelf.errors = [error, error]
-    app = await world.app(sync(destination=shelf))
-    await app.supervisor().start()
+    app = await world.at_work(sync(destination=shelf))
     started = await app.backfills.start(asked(destination="shelf"))
 
     # Then the breaker opens and names it, with the failures and the time that it ends
@@ -172,8 +169,7 @@ async def test_a_destination_that_fails_is_the_one_to_blame(world: World, error:
 async def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(world: World) -> None:
     shelf = Shelf()
     shelf.errors = [RateLimited(timedelta(minutes=15))]
-    app = await world.app(sync(destination=shelf))
-    await app.supervisor().start()
+    app = await world.at_work(sync(destination=shelf))
     started = await app.backfills.start(asked(destination="shelf"))
     await world.clock.sleep(5)
 
@@ -190,8 +186,7 @@ async def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(worl
 async def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(world: World) -> None:
     shelf = Shelf()
     shelf.errors = [AuthExpired()]
-    app = await world.app(sync(destination=shelf))
-    await app.supervisor().start()
+    app = await world.at_work(sync(destination=shelf))
     started = await app.backfills.start(asked(destination="shelf"))
 
     job = await world.until(app, started.job.id)
@@ -369,8 +364,7 @@ async def test_a_job_that_should_have_ended_is_late(world: World) -> None:
         await ctx.clock.sleep(100 if ctx.day == FIRST else 1)
         return await a_day(ctx)
 
-    app = await world.app(sync(ScriptedSource(stuck_at_the_end, "watch")))
-    await app.supervisor().start()
+    app = await world.at_work(sync(ScriptedSource(stuck_at_the_end, "watch")))
     started = await app.backfills.start(asked())
     await world.clock.sleep(90)
 
@@ -385,8 +379,7 @@ async def test_a_status_stays_the_same_until_something_happens(world: World) -> 
     async def down(ctx: Context) -> Chunk:
         raise Transient("503")
 
-    app = await world.app(sync(ScriptedSource(down, "watch")))
-    await app.supervisor().start()
+    app = await world.at_work(sync(ScriptedSource(down, "watch")))
     started = await app.backfills.start(asked())
     await world.until(app, started.job.id, JobState.PAUSED)
 
@@ -410,8 +403,7 @@ async def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(world: World
     async def read(ctx: Context) -> Chunk:
         return await a_day(ctx) if ctx.day == LAST else Chunk()
 
-    app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
-    await app.supervisor().start()
+    app = await world.at_work(sync(ScriptedSource(read, "watch"), shelf))
     jobs = [
         (await app.backfills.start(asked(destination="shelf", user_id=user))).job
         for user in ("ada", "bob", "eve")
@@ -510,8 +502,7 @@ def test_a_probe_that_is_put_off_stays_with_whom_it_is_to_try() -> None:
 @with_world
 async def test_what_went_to_another_account_is_not_held_for_this_one(world: World) -> None:
     shelf = Shelf()
-    app = await world.app(sync(destination=shelf))
-    await app.supervisor().start()
+    app = await world.at_work(sync(destination=shelf))
     for account in ("first", "second", "second"):
         new = check(
             JobRequest(
@@ -562,8 +553,7 @@ async def test_a_destination_that_takes_too_long_is_the_one_to_blame(world: Worl
             await batch.clock.sleep(1000)
             return WriteResult()
 
-    app = await world.app(sync(destination=Slow(), chunk_s_max=5))
-    await app.supervisor().start()
+    app = await world.at_work(sync(destination=Slow(), chunk_s_max=5))
     started = await app.backfills.start(asked(destination="shelf"))
 
     paused = await world.until(app, started.job.id, JobState.PAUSED)

@@ -170,9 +170,8 @@ async def test_a_bug_in_write_is_not_the_destinations_fault(world: World, logged
         return Chunk(records=[Record("a", {})])
 
     sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
-    app = await world.app(sync)
+    app = await world.at_work(sync)
     job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
-    await app.supervisor().start()
     job = await world.until(app, job.id)
 
     assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
@@ -192,9 +191,8 @@ async def test_an_error_of_the_store_in_write_is_not_the_destinations_fault(worl
         return Chunk(records=[Record("a", {})])
 
     sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
-    app = await world.app(sync)
+    app = await world.at_work(sync)
     job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
-    await app.supervisor().start()
     job = await world.until(app, job.id)
 
     assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)

@@ -102,11 +102,10 @@ async def test_there_must_be_something_to_continue(world: World) -> None:
     async def nothing(ctx: Context) -> Chunk:
         raise NoData
 
-    app = await world.app(
+    app = await world.at_work(
         Sync(name="notes", source=ScriptedSource(fail)),
         Sync(name="days", source=ScriptedSource(nothing, name="other")),
     )
-    await app.supervisor().start()
 
     async def again() -> None:
         await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")

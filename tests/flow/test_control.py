@@ -45,9 +45,8 @@ async def submit(app: App) -> Job:
 @with_world
 async def test_a_running_job_pauses_at_its_next_checkpoint_and_resumes_there(world: World) -> None:
     source = pages(4)
-    app = await world.app(Sync(name="pages", source=source))
+    app = await world.at_work(Sync(name="pages", source=source))
     job = await submit(app)
-    await app.supervisor().start()
     await world.clock.sleep(12)
 
     # When it is paused in the middle of its second page
@@ -70,9 +69,8 @@ async def test_a_running_job_pauses_at_its_next_checkpoint_and_resumes_there(wor
 
 @with_world
 async def test_a_pause_can_be_taken_back_before_it_takes_effect(world: World) -> None:
-    app = await world.app(Sync(name="pages", source=pages(3)))
+    app = await world.at_work(Sync(name="pages", source=pages(3)))
     job = await submit(app)
-    await app.supervisor().start()
     await world.clock.sleep(12)
     await app.jobs.pause(job.id)
     resumed = await app.jobs.resume(job.id)
@@ -98,9 +96,8 @@ async def test_an_operator_can_keep_a_breaker_from_closing(world: World) -> None
         raise Transient("down")
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="pages", source=source))
+    app = await world.at_work(Sync(name="pages", source=source))
     job = await submit(app)
-    await app.supervisor().start()
     await world.until(app, job.id, JobState.PAUSED)
     await app.jobs.pause(job.id)
     await world.clock.sleep(10_000)
@@ -111,9 +108,8 @@ async def test_an_operator_can_keep_a_breaker_from_closing(world: World) -> None
 
 @with_world
 async def test_a_running_job_is_cancelled_as_soon_as_its_worker_lets_go(world: World) -> None:
-    app = await world.app(Sync(name="pages", source=pages(4, seconds=60)))
+    app = await world.at_work(Sync(name="pages", source=pages(4, seconds=60)))
     job = await submit(app)
-    await app.supervisor().start()
     await world.clock.sleep(61)
 
     asked = await app.jobs.cancel(job.id)
@@ -141,9 +137,8 @@ async def test_a_worker_that_does_not_let_go_is_shut_out_at_the_deadline(world: 
         finished.set()
         return Chunk()
 
-    app = await world.app(Sync(name="pages", source=ScriptedSource(read), chunk_s_max=1000))
+    app = await world.at_work(Sync(name="pages", source=ScriptedSource(read), chunk_s_max=1000))
     job = await submit(app)
-    await app.supervisor().start()
     await world.clock.sleep(1)
     began = world.clock.monotonic()
     await app.jobs.cancel(job.id)
@@ -206,9 +201,8 @@ async def test_a_failed_job_is_brought_back_by_retry_now(world: World) -> None:
             raise AuthExpired("401")
         return Chunk()
 
-    app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="pages", source=ScriptedSource(read)))
     job = await submit(app)
-    await app.supervisor().start()
     job = await world.until(app, job.id)
     assert job.state is JobState.FAILED
 
@@ -279,9 +273,8 @@ def test_retry_now_racing_the_automatic_thaw_starts_the_job_once(tmp_path: Path,
 
 @with_world
 async def test_what_a_state_does_not_allow_is_refused_by_name(world: World) -> None:
-    app = await world.app(Sync(name="pages", source=pages(1, seconds=0)))
+    app = await world.at_work(Sync(name="pages", source=pages(1, seconds=0)))
     job = await submit(app)
-    await app.supervisor().start()
     job = await world.until(app, job.id)
     for action in (app.jobs.pause, app.jobs.resume, app.jobs.retry_now, app.jobs.cancel):
         with pytest.raises(IllegalTransition, match=f"job {job.id} is success and cannot"):

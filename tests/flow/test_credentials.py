@@ -47,6 +47,13 @@ LIST_PATH = "/api/v3/athlete/activities"
 SIX_HOURS_S = 6 * 3600
 
 
+async def connected(world: World, **options: Any) -> tuple[Site, App, Connection]:
+    """A site with such options, its application, and a user's connection there."""
+    site = Site(world, **options)
+    app = await site.app()
+    return site, app, await site.connect(app)
+
+
 def credentials_of(app: App) -> Credentials:
     assert app._runtime.credentials is not None
     return app._runtime.credentials
@@ -67,9 +74,7 @@ async def finished(site: Site, app: App, job: Job) -> Job:
 
 @with_world
 async def test_a_token_that_ended_is_renewed_ahead_of_the_request(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     before = await held(app, connection)
     await world.clock.sleep(SIX_HOURS_S)
     await app.supervisor().start()
@@ -180,9 +185,7 @@ async def test_a_token_that_ends_soon_serves_while_the_provider_cannot_renew_it(
     world: World,
 ) -> None:
     # Given four minutes left, and a token endpoint that is down
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S - 240)
     site.strava.faults.next(FaultKind.OUTAGE, times=100, path=TOKEN_PATH)
     await app.supervisor().start()
@@ -201,9 +204,7 @@ async def test_a_failure_while_renewing_is_tried_again_and_costs_no_connection(
     world: World, how: str
 ) -> None:
     # Given a token endpoint that fails four times, before it does anything
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     if how == "cut off":
         site.wire.before = cut_off(times=4)
@@ -233,9 +234,7 @@ def cut_off(*, times: int) -> Callable[[Request], None]:
 
 @with_world
 async def test_a_client_that_the_provider_does_not_know_blames_no_user(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     wrong = strava_auth(client_id="wrong")
     misled = await site.app(source=strava_source(wrong))
@@ -256,9 +255,7 @@ async def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_aga
     world: World,
 ) -> None:
     # Given a user who took back what they had allowed
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     assert connection.external_id is not None
     site.strava.tokens.revoke(connection.external_id, strava_auth().client_id)
     await app.supervisor().start()
@@ -336,9 +333,7 @@ async def test_a_token_without_a_way_to_renew_it_needs_the_user_when_it_ends(wor
 @with_world
 async def test_a_refusal_is_not_believed_where_another_worker_was_quicker(world: World) -> None:
     # Given a worker that asks with a token which another has just exchanged
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     credentials = credentials_of(app)
     store = credentials.store
@@ -366,9 +361,7 @@ async def test_a_refusal_is_not_believed_where_another_worker_was_quicker(world:
 @with_world
 async def test_a_slow_worker_rescues_a_connection_that_was_given_up(world: World) -> None:
     # Given a worker that is frozen with the provider's answer in its hands, past its lease
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     old = await held(app, connection)
     slow = credentials_of(await site.app())
@@ -400,9 +393,7 @@ async def test_a_slow_worker_rescues_a_connection_that_was_given_up(world: World
 @with_world
 async def test_a_refusal_leaves_a_slow_worker_a_moment_to_store_what_it_got(world: World) -> None:
     # Given a worker that is frozen with the answer in its hands, and wakes a second too late
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     old = await held(app, connection)
     slow = credentials_of(await site.app())
@@ -432,9 +423,7 @@ async def test_a_refusal_leaves_a_slow_worker_a_moment_to_store_what_it_got(worl
 @with_world
 async def test_a_worker_that_dies_between_storing_and_using_loses_nothing(world: World) -> None:
     # Given a worker that dies the moment its new tokens are stored
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     old = await held(app, connection)
     host = world.loop.host("dying")
@@ -501,9 +490,7 @@ async def test_a_worker_that_dies_with_the_answer_in_hand_costs_what_the_provide
 @with_world
 async def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(world: World) -> None:
     # Given a store that fails three times: twice before it writes, once after
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     store = credentials_of(app).store
     renew, fails = store.renew, [False, False, True]
@@ -528,9 +515,7 @@ async def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(world: Wo
 
 @with_world
 async def test_a_store_that_stays_away_fails_the_chunk(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    _site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
 
     async def failing(*args: Any, **named: Any) -> Any:
@@ -545,9 +530,7 @@ async def test_a_store_that_stays_away_fails_the_chunk(world: World) -> None:
 @with_world
 async def test_a_refusal_that_comes_too_late_is_not_noted(world: World) -> None:
     # Given another who stores new tokens in the very moment of the refusal
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     credentials = credentials_of(app)
     store = credentials.store
     old = await held(app, connection)
@@ -570,9 +553,7 @@ async def test_a_refusal_that_comes_too_late_is_not_noted(world: World) -> None:
 
 @with_world
 async def test_what_another_has_given_up_is_not_asked_for_again(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     old = await held(app, connection)
     store = credentials_of(app).store
 
@@ -592,9 +573,7 @@ async def test_what_another_has_given_up_is_not_asked_for_again(world: World) ->
 
 @with_world
 async def test_a_renewal_that_is_ended_by_force_gives_its_lease_back(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     credentials = credentials_of(app)
     old = await held(app, connection)
@@ -614,9 +593,7 @@ async def test_a_renewal_that_is_ended_by_force_gives_its_lease_back(world: Worl
 @with_world
 async def test_whoever_waits_may_leave_and_the_renewal_goes_on(world: World) -> None:
     # Given a job that is cut short while its token is being renewed
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     credentials = credentials_of(app)
     old = await held(app, connection)
@@ -636,9 +613,7 @@ async def test_whoever_waits_may_leave_and_the_renewal_goes_on(world: World) -> 
 
 @with_world
 async def test_a_failure_that_nobody_waits_for_any_more_is_not_left_lying(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     site.strava.faults.next(FaultKind.OUTAGE, path=TOKEN_PATH)
     old = await held(app, connection)
@@ -653,9 +628,7 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_not_left_lying(world:
 
 @with_world
 async def test_a_lease_that_another_holds_for_long_puts_the_job_off(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S)
     store = SqlConnections(app._database)
     assert await store.lease(connection.id, version=1, holder="another", term=timedelta(seconds=60))
@@ -673,9 +646,7 @@ async def test_a_lease_that_another_holds_for_long_puts_the_job_off(world: World
 
 @with_world
 async def test_a_paused_connection_does_not_run_says_so_and_goes_on(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     await app.connections.pause(connection.id, user_id="ada")
     job = await submit(app, connection)
     await app.supervisor().start()
@@ -714,9 +685,7 @@ async def test_a_connection_that_stays_paused_counts_as_no_outage(world: World) 
 async def test_a_job_for_a_connection_that_is_not_its_own_does_not_run(
     world: World, whose: str
 ) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     other = "conn_404" if whose == "nobody's" else connection.id
     user = "bob" if whose == "another user's" else "ada"
     if whose == "another provider's":
@@ -798,9 +767,7 @@ async def test_a_source_whose_surroundings_are_missing_says_which(
 @with_world
 async def test_the_providers_counts_and_limits_reach_the_budget(world: World) -> None:
     # Given somebody else who spends from the same application's limits
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     # Not at the edge of a window, where counts may belong to either side.
     await world.clock.sleep(60)
     for _ in range(40):
@@ -834,9 +801,7 @@ async def test_a_429_defers_every_job_until_the_provider_opens_again(world: Worl
 
 @with_world
 async def test_a_refused_application_ends_the_job_and_not_the_connection(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    connection = await site.connect(app)
+    site, app, connection = await connected(world)
     site.strava.faults.next(FaultKind.FORBIDDEN, times=1, path=LIST_PATH)
     await app.supervisor().start()
 

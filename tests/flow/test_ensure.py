@@ -53,8 +53,7 @@ async def ensure(app: App) -> Job:
 
 async def opened(world: World, inbox: Inbox) -> App:
     """An application whose worker looks into the inbox."""
-    app = await world.app(Sync(name="inbox", source=inbox.source))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="inbox", source=inbox.source))
     return app
 
 
@@ -149,8 +148,7 @@ async def test_one_that_waits_for_its_provider_is_not_hurried(world: World) -> N
         raise Transient("503")
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="inbox", source=source))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="inbox", source=source))
     await ensure(app)
     await world.clock.sleep(0.1)
 
@@ -193,8 +191,7 @@ async def test_a_job_that_is_to_run_again_begins_anew(world: World) -> None:
         return Chunk(cursor=page + 1 if page < 3 else None)
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="inbox", source=source))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="inbox", source=source))
 
     job = await ensure(app)
 
@@ -209,8 +206,7 @@ async def test_an_idle_job_goes_on_or_begins_anew(world: World, restart: bool) -
         return Chunk(cursor="fetching", wait=HOUR)
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="inbox", source=source))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="inbox", source=source))
     await ensure(app)
     await world.clock.sleep(1)
 
@@ -271,8 +267,7 @@ async def test_what_half_a_chunk_brought_is_committed_before_its_error_is_dealt_
         return Chunk(records=[record], cursor=page + 1 if page < 2 else None)
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="pages", source=source))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="pages", source=source))
 
     # When it has run, then what the half brought was not asked for again
     submitted = await app.jobs.submit("pages", user_id="ada", connection_id="c")
@@ -306,8 +301,7 @@ async def test_half_a_day_is_kept_and_the_day_is_read_again(world: World, delive
 
     source = ScriptedSource(read)
     destination = Ledger() if delivers else None
-    app = await world.app(Sync(name="days", source=source, destination=destination))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="days", source=source, destination=destination))
     day = date(2025, 12, 1)
     submitted = await app.jobs.submit(
         "days", user_id="ada", connection_id="c", mode=Mode.HISTORY, start=day, end=day
@@ -337,8 +331,7 @@ async def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
         return Chunk(records=[Record("half", {})], cursor=ctx.cursor, error=Transient("503"))
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="halves", source=source))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="halves", source=source))
     days = {"start": date(2025, 1, 1), "end": date(2025, 1, 1)}
     submitted = await app.jobs.submit(
         "halves",
@@ -375,8 +368,7 @@ async def test_a_wait_or_an_error_that_is_none_is_malformed(
     async def read(ctx: Context) -> Chunk:
         return chunk
 
-    app = await world.app(Sync(name="odd", source=ScriptedSource(read)))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="odd", source=ScriptedSource(read)))
     submitted = await app.jobs.submit("odd", user_id="ada", connection_id="c")
     await world.clock.sleep(1)
 

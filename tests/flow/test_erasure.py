@@ -226,8 +226,7 @@ async def test_a_running_job_writes_nothing_after_its_user_was_erased(world: Wor
                 continue
         return Chunk(records=[Record("secret", {"of": "ada"})])
 
-    app = await world.app(Sync(name="notes", source=ScriptedSource(read)), worker=lanes())
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="notes", source=ScriptedSource(read)), worker=lanes())
     await app.jobs.submit("notes", user_id="ada", connection_id="c1")
     await reading.wait()
 
@@ -544,8 +543,7 @@ async def test_what_another_user_stored_under_the_same_name_is_theirs(
         return Chunk(records=[Record("a", {"by": ctx.user_id})])
 
     syncs = [Sync(name=name, source=ScriptedSource(read)) for name in ("pages", "more")]
-    app = await world.app(*syncs)
-    await app.supervisor().start()
+    app = await world.at_work(*syncs)
 
     async def run(sync: str, user_id: str) -> None:
         job = (await app.jobs.submit(sync, user_id=user_id, connection_id="home")).job

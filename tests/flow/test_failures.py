@@ -55,9 +55,8 @@ async def test_a_transient_error_is_tried_again_with_growing_pauses(world: World
             raise Transient("503 from upstream")
         return Chunk()
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
     job = await submit(app, days=1)
-    await app.supervisor().start()
 
     # When it runs to its end
     job = await world.until(app, job.id)
@@ -84,9 +83,8 @@ async def test_six_failures_within_an_hour_pause_the_job_and_it_comes_back(world
             raise Transient("down")
         return Chunk()
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
     job = await submit(app, days=2)
-    await app.supervisor().start()
 
     # When the breaker opens
     job = await world.until(app, job.id, JobState.PAUSED)
@@ -121,11 +119,10 @@ async def test_one_probe_goes_first_and_then_the_others_follow_one_by_one(world:
         return Chunk()
 
     policy = RetryPolicy(stagger_s=30)
-    app = await world.app(
+    app = await world.at_work(
         Sync(name="history", source=ScriptedSource(read), retry=policy), worker=lanes(cold=20)
     )
     jobs = [await submit(app, user=f"u{n}", days=1) for n in range(20)]
-    await app.supervisor().start()
     for job in jobs:
         await world.until(app, job.id, JobState.PAUSED)
 
@@ -162,9 +159,8 @@ async def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(world: World) -> N
             raise Malformed("not JSON")
         return Chunk(records=[Record(str(ctx.day), {})])
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
     job = await submit(app, days=3)
-    await app.supervisor().start()
 
     # When its three pauses are spent
     job = await world.until(app, job.id)
@@ -187,9 +183,8 @@ async def test_a_poison_last_day_still_ends_the_job(world: World) -> None:
             raise Malformed("not JSON")
         return Chunk()
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
     job = await submit(app, days=1)
-    await app.supervisor().start()
     job = await world.until(app, job.id)
     assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
     assert job.progress.percent == 100.0
@@ -200,9 +195,8 @@ async def test_a_cursor_job_that_cannot_go_on_fails_when_its_pauses_are_spent(wo
     async def read(ctx: Context) -> Chunk:
         raise Transient("always")
 
-    app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="pages", source=ScriptedSource(read)))
     job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
-    await app.supervisor().start()
     job = await world.until(app, job.id)
     assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
     assert job.summary.pauses == 3
@@ -218,9 +212,8 @@ async def test_a_deferral_waits_until_its_time_and_burns_nothing(world: World) -
             raise RateLimited(timedelta(minutes=15))
         return Chunk()
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
     job = await submit(app, days=1)
-    await app.supervisor().start()
     await world.clock.sleep(60)
     waiting = await app.jobs.get(job.id)
     assert (waiting.state, waiting.reason) == (JobState.PENDING, Reason.RATE_LIMITED)
@@ -245,9 +238,8 @@ async def test_what_cannot_be_helped_fails_at_once(
         raise error
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="history", source=source))
+    app = await world.at_work(Sync(name="history", source=source))
     job = await submit(app)
-    await app.supervisor().start()
     job = await world.until(app, job.id)
     assert (job.state, job.reason) == (JobState.FAILED, reason)
     assert len(source.calls) == 1
@@ -275,9 +267,8 @@ async def test_an_error_nobody_foresaw_is_tried_again(
             raise slip()
         return Chunk()
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
     job = await submit(app, days=1)
-    await app.supervisor().start()
     job = await world.until(app, job.id)
     assert job.state is JobState.SUCCESS
     assert (job.summary.errors, job.summary.crashes) == (1, 0)
@@ -294,9 +285,8 @@ async def test_a_chunk_that_hangs_is_cut_off_and_retried(world: World) -> None:
             await asyncio.Event().wait()
         return Chunk()
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(read), chunk_s_max=45))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read), chunk_s_max=45))
     job = await submit(app, days=1)
-    await app.supervisor().start()
     await world.clock.sleep(46)
     assert "longer than 45 s" in ((await app.jobs.get(job.id)).error or "")
     assert (await world.until(app, job.id)).state is JobState.SUCCESS
@@ -307,9 +297,8 @@ async def test_what_a_source_returns_is_checked(world: World) -> None:
     async def read(ctx: Context) -> Chunk:
         return [{"id": 1}]  # type: ignore[return-value]
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
     job = await submit(app, days=1)
-    await app.supervisor().start()
     await world.clock.sleep(1)
     job = await app.jobs.get(job.id)
     assert job.error is not None
@@ -324,9 +313,8 @@ async def test_a_record_that_is_too_large_is_refused_by_name(world: World) -> No
         return Chunk(records=[Record("small", {}), Record("large", {"text": "x" * 100})])
 
     limited = WorkerSettings(chunk=ChunkLimits(record_bytes_max=100))
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=limited)
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)), worker=limited)
     job = await submit(app, days=1)
-    await app.supervisor().start()
     await world.clock.sleep(1)
     job = await app.jobs.get(job.id)
     assert job.error is not None

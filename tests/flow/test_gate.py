@@ -124,9 +124,8 @@ async def test_a_spent_budget_puts_the_job_off_until_the_window_ends(world: Worl
 async def test_a_short_wait_is_waited_out(world: World) -> None:
     # Given backfill that is paced to one request in ten seconds
     budget = Budget("limited", [Limit(90, per="15min")])
-    app = await world.app(Sync(name="s", source=Limited(requests(5), budget)))
+    app = await world.at_work(Sync(name="s", source=Limited(requests(5), budget)))
     job = await submit(app, Lane.COLD)
-    await app.supervisor().start()
 
     # Then five of them take forty seconds, in one try
     done = await world.until(app, job.id, limit_s=100)
@@ -140,9 +139,8 @@ async def test_what_we_hold_back_ourselves_never_opens_the_breaker(world: World)
     # Given a policy that takes the second deferral for an outage, and a budget of one a minute
     budget = Budget("limited", [Limit(1, per="min")], paced=False)
     sync = Sync(name="s", source=Limited(requests(1), budget), retry=RetryPolicy(deferrals_max=1))
-    app = await world.app(sync)
+    app = await world.at_work(sync)
     jobs = [await submit(app, connection=f"c{number}") for number in range(5)]
-    await app.supervisor().start()
 
     # Then each has its turn, however often it was put off
     for job in jobs:
@@ -157,10 +155,9 @@ async def test_a_429_closes_the_budget_for_everybody(world: World) -> None:
             raise await passage.close_budget(retry_after_s=300)
 
     source = Limited(requests(1))
-    app = await world.app(
+    app = await world.at_work(
         Sync(name="refused", source=Limited(refused)), Sync(name="s", source=source)
     )
-    await app.supervisor().start()
     first = await submit(app, sync="refused")
     await world.until(app, first.id, JobState.PENDING)
     await world.clock.sleep(1)
@@ -250,9 +247,8 @@ async def test_a_slot_is_given_back_though_the_source_failed(world: World) -> No
         return Chunk()
 
     budget = Budget("limited", [Limit(10, per="15min")], slots=1, slot_lease_s=3600)
-    app = await world.app(Sync(name="s", source=Limited(read, budget)))
+    app = await world.at_work(Sync(name="s", source=Limited(read, budget)))
     job = await submit(app)
-    await app.supervisor().start()
 
     # Then the next try has it, and both tries were counted
     assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
@@ -271,9 +267,8 @@ async def test_a_source_without_a_budget_passes_freely(world: World) -> None:
                 raise await passage.close_budget(retry_after_s=30)
         return Chunk()
 
-    app = await world.app(Sync(name="s", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="s", source=ScriptedSource(read)))
     job = await submit(app)
-    await app.supervisor().start()
     assert (await world.until(app, job.id, limit_s=60)).state is JobState.SUCCESS
     assert world.clock.monotonic() >= 30
     assert await app.budgets.use() == []

@@ -95,8 +95,7 @@ async def mark(app: App, sync: str = "letters") -> Json:
 async def test_since_without_a_time_goes_on_from_the_mark(world: World) -> None:
     # Given a first job, which finds no mark and reads everything
     letters = Letters(5)
-    app = await world.app(Sync(name="letters", source=letters))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="letters", source=letters))
     first = await run(world, app)
     assert (first.state, first.summary.records) == (JobState.SUCCESS, 5)
     assert [ctx.high_water for ctx in letters.calls] == [None] * 3
@@ -120,8 +119,7 @@ async def test_since_without_a_time_goes_on_from_the_mark(world: World) -> None:
 @with_world
 async def test_an_explicit_time_counts(world: World) -> None:
     letters = Letters(2)
-    app = await world.app(Sync(name="letters", source=letters))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="letters", source=letters))
     await run(world, app)
     moment = datetime(2025, 12, 24, tzinfo=UTC)
 
@@ -133,8 +131,7 @@ async def test_an_explicit_time_counts(world: World) -> None:
 @pytest.mark.parametrize(("mode", "more"), [("full", {}), ("limit", {"limit": 9})])
 @with_world
 async def test_every_mode_may_name_a_mark(world: World, mode: str, more: dict[str, Any]) -> None:
-    app = await world.app(Sync(name="letters", source=Letters(5)))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="letters", source=Letters(5)))
 
     await run(world, app, mode, **more)
 
@@ -146,8 +143,7 @@ async def test_a_refused_record_is_read_again_by_the_next_job(world: World) -> N
     # Given a destination that refuses the third letter of six
     shelf = Shelf(3)
     letters = Letters(6)
-    app = await world.app(Sync(name="letters", source=letters, destination=shelf))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="letters", source=letters, destination=shelf))
     first = await run(world, app)
 
     # Then the mark stands before the page that the letter was on, and so does the next job
@@ -169,8 +165,7 @@ async def test_a_job_that_fails_stores_no_mark_until_it_succeeds_after_all(world
     # Given a job that fails for good after two pages
     letters = Letters(6)
     letters.trouble[5] = Terminal("the fifth letter is lost")
-    app = await world.app(Sync(name="letters", source=letters))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="letters", source=letters))
     failed = await run(world, app)
     assert (failed.state, failed.high_water) == (JobState.FAILED, 4)
     assert await mark(app) is None
@@ -188,8 +183,7 @@ async def test_a_job_that_fails_stores_no_mark_until_it_succeeds_after_all(world
 async def test_a_job_that_is_cancelled_stores_no_mark(world: World) -> None:
     letters = Letters(100)
     letters.read_s = 10
-    app = await world.app(Sync(name="letters", source=letters))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="letters", source=letters))
     job = await submit(app)
     await world.clock.sleep(25)
 
@@ -256,8 +250,7 @@ async def test_a_page_that_failed_and_was_read_again_is_no_gap(world: World) -> 
                 raise Transient("not now")
             return chunk
 
-    app = await world.app(Sync(name="letters", source=Flaky(6)))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="letters", source=Flaky(6)))
 
     job = await run(world, app)
 
@@ -274,8 +267,7 @@ async def test_a_mark_that_cannot_be_stored_fails_the_chunk_and_changes_nothing(
 
     source = ScriptedSource(read)
     shelf = Shelf()
-    app = await world.app(Sync(name="letters", source=source, destination=shelf))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="letters", source=source, destination=shelf))
 
     job = await run(world, app)
 
@@ -296,8 +288,7 @@ async def test_the_example_reads_on_and_skips_what_did_not_change(
     # With two edits of one moment, where a page ends
     notes = {**edited_notes.NOTES, "note-100": edited_notes.NOTES["note-99"]}
     monkeypatch.setattr(edited_notes, "NOTES", notes)
-    app = await world.app(Sync(name="notes", source=edited_notes.Notes()))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="notes", source=edited_notes.Notes()))
 
     # Given everything, read once
     first = await once()

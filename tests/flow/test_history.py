@@ -83,9 +83,8 @@ async def test_progress_never_moves_backwards_and_says_the_day(world: World) -> 
         await ctx.clock.sleep(10)
         return await one_record_a_day(ctx)
 
-    app = await world.app(Sync(name="history", source=ScriptedSource(slow)))
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(slow)))
     job = await submit_history(app)
-    await app.supervisor().start()
     seen: list[float] = []
     while (job := await app.jobs.get(job.id)).state is not JobState.SUCCESS:
         percent = job.progress.percent
@@ -132,8 +131,7 @@ async def test_days_that_are_held_are_not_read_again_unless_asked(world: World) 
 
     source = ScriptedSource(read)
     hasty = RetryPolicy(backoff_s=0.1, errors_max=0, cooldown_s=1.0, pauses_max=0)
-    app = await world.app(Sync(name="history", source=source, retry=hasty))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="history", source=source, retry=hasty))
     first = await world.until(app, (await submit_history(app)).id)
     assert (first.summary.days_held, first.summary.days_failed) == (9, 1)
 
@@ -154,8 +152,7 @@ async def test_days_that_are_held_are_not_read_again_unless_asked(world: World) 
 
 @with_world
 async def test_the_same_key_gives_the_same_job_whatever_is_held_by_now(world: World) -> None:
-    app = await world.app(Sync(name="history", source=ScriptedSource(one_record_a_day)))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="history", source=ScriptedSource(one_record_a_day)))
     first = await submit_history(app, key="import-1")
     await world.until(app, first.id)
 

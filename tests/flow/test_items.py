@@ -849,8 +849,7 @@ async def test_anything_can_be_an_item(world: World) -> None:
         fetched = await ctx.items.fetch_due(ctx, photos.name, fetch, limit=2)
         return Chunk.of_items(fetched, cursor="fetching")
 
-    app = await world.app(Sync(name="album", source=ScriptedSource(read), collections=[photos]))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="album", source=ScriptedSource(read), collections=[photos]))
 
     submitted = await app.jobs.submit("album", user_id="ada", connection_id="ada-1")
     job = await world.until(app, submitted.job.id)

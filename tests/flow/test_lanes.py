@@ -87,9 +87,8 @@ async def test_concurrency_is_never_exceeded(world: World) -> None:
         now_running -= 1
         return Chunk()
 
-    app = await world.app(Sync(name="work", source=ScriptedSource(read)), worker=lanes(hot=7))
+    app = await world.at_work(Sync(name="work", source=ScriptedSource(read)), worker=lanes(hot=7))
     jobs = [await submit(app, "work", f"u{number % 5}", number) for number in range(60)]
-    await app.supervisor().start()
     for job in jobs:
         await world.until(app, job.id)
     assert most == 7
@@ -97,8 +96,7 @@ async def test_concurrency_is_never_exceeded(world: World) -> None:
 
 @with_world
 async def test_a_delayed_job_starts_when_it_is_due_and_not_before(world: World) -> None:
-    app = await world.app(Sync(name="work", source=busy(0)))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="work", source=busy(0)))
     await world.clock.sleep(1)
     job = await submit(app, "work", "ada", delay=3600)
     assert "Scheduled to start at 2026-01-01 01:00:01 UTC" in (await app.jobs.view(job)).message
@@ -146,9 +144,8 @@ async def test_a_deferred_job_costs_nothing_while_it_waits(world: World) -> None
         return Chunk()
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="work", source=source))
+    app = await world.at_work(Sync(name="work", source=source))
     job = await submit(app, "work", "ada")
-    await app.supervisor().start()
     await world.clock.sleep(60)
     counted = count_statements(app)
     await world.clock.sleep(3600)

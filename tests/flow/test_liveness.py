@@ -83,8 +83,7 @@ async def test_a_worker_without_a_lock_is_not_judged(world: World) -> None:
 async def test_an_idle_worker_does_not_look_until_there_may_be_work(world: World) -> None:
     # Given a worker that has been idle for a while
     world._signal.liveness = locks = Locks()
-    app = await world.app()
-    await app.supervisor().start()
+    await world.at_work()
     await world.clock.sleep(1000)
     looked = len(locks.looks)
 
@@ -105,8 +104,7 @@ async def test_an_idle_worker_does_not_look_until_there_may_be_work(world: World
 async def test_a_worker_looks_at_once_when_an_outage_is_over(world: World) -> None:
     # Given a worker that could not look for minutes, so that it tries once a minute
     world._signal.liveness = locks = Locks()
-    app = await world.app()
-    await app.supervisor().start()
+    await world.at_work()
     find_dead, tries = locks.find_dead, 0
 
     async def fail(workers: Sequence[str]) -> Collection[str]:

@@ -61,9 +61,8 @@ async def slowly(ctx: Context) -> Chunk:
 
 @with_world
 async def test_a_chunk_is_measured_by_the_clock_that_was_given(world: World) -> None:
-    app = await world.app(Sync(name="books", source=ScriptedSource(slowly)))
+    app = await world.at_work(Sync(name="books", source=ScriptedSource(slowly)))
     job = await submit(app)
-    await app.supervisor().start()
     await world.until(app, job.id)
 
     durations = measured(app).chunks["books", ChunkOutcome.OK]
@@ -81,11 +80,10 @@ async def test_failures_are_told_from_deferrals_and_retries_from_breakers(world:
             raise trouble.pop(0)
         return Chunk()
 
-    app = await world.app(
+    app = await world.at_work(
         Sync(name="books", source=ScriptedSource(read), retry=RetryPolicy(errors_max=2))
     )
     job = await submit(app)
-    await app.supervisor().start()
 
     # When it has come to its end
     assert (await world.until(app, job.id)).state is JobState.SUCCESS
@@ -105,9 +103,8 @@ async def test_a_chunk_that_was_cut_short_came_to_what_cut_it(world: World) -> N
             return Chunk(records=[Record("one", {})], cursor="two", error=errors.pop())
         return Chunk()
 
-    app = await world.app(Sync(name="books", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="books", source=ScriptedSource(read)))
     job = await submit(app)
-    await app.supervisor().start()
     await world.until(app, job.id)
 
     assert chunks(app) == {"failed": 1, "ok": 1}
@@ -121,9 +118,8 @@ async def test_a_failure_that_meets_a_cancel_is_not_counted_as_tried_again(world
         await app.jobs.cancel(ctx.job_id)
         raise Transient("503")
 
-    app = await world.app(Sync(name="books", source=ScriptedSource(read)))
+    app = await world.at_work(Sync(name="books", source=ScriptedSource(read)))
     job = await submit(app)
-    await app.supervisor().start()
 
     assert (await world.until(app, job.id)).state is JobState.CANCELLED
     assert measured(app).job_retries["books"] == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,10 @@ from headgate import (
     WriteResult,
 )
 from headgate.base.clock import Clock
-from tests.worlds import Read, ScriptedSource, World, lanes, with_world
+from tests.worlds import Read, ScriptedSource, World, with_world
 
 DAY = date(2025, 12, 24)
 HOUR_S = 3600.0
-#: A worker that looks less often, because hours pass here.
-SLOW = lanes(lease_s=HOUR_S)
 #: A day is given up at its first failure, unless others fail too.
 HASTY = RetryPolicy(attempts_max=1, pauses_max=0)
 
@@ -58,6 +57,20 @@ async def submit(app: App, *, user: str = "ada", days: int = 4, sync: str = "his
     return submitted.job
 
 
+async def begun(world: World, read: Read, *, days: int = 4, **more: Any) -> tuple[App, Job]:
+    """A worker that has an import of Ada's to do."""
+    app = await world.app(Sync(name="history", source=ScriptedSource(read), **more))
+    job = await submit(app, days=days)
+    await app.supervisor().start()
+    return app, job
+
+
+async def played(world: World, read: Read, *states: JobState, days: int = 4, **more: Any) -> Job:
+    """That import at its end, or in one of these states."""
+    app, job = await begun(world, read, days=days, **more)
+    return await world.until(app, job.id, *states)
+
+
 def is_down(clock: Clock, *, hours: float) -> bool:
     return clock.monotonic() < hours * HOUR_S
 
@@ -68,11 +81,7 @@ async def test_an_outage_loses_no_day_however_long_it_is(
     world: World, hours: float, days: int
 ) -> None:
     read = failing(lambda ctx: is_down(ctx.clock, hours=hours))
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-    job = await submit(app, days=days)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read, days=days)
 
     assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE)
     assert (job.summary.days_held, job.summary.days_failed) == (days, 0)
@@ -82,9 +91,7 @@ async def test_an_outage_loses_no_day_however_long_it_is(
 @with_world
 async def test_during_an_outage_the_job_says_that_it_is_paused_and_until_when(world: World) -> None:
     read = failing(lambda ctx: True)
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
+    app, job = await begun(world, read)
 
     await world.clock.sleep(11.5 * HOUR_S)
 
@@ -100,10 +107,7 @@ async def test_a_provider_that_never_comes_back_fails_the_job_and_leaves_no_gap(
 ) -> None:
     read = failing(lambda ctx: True)
     patient = RetryPolicy(outage_pauses_max=9)
-    sync = Sync(name="history", source=ScriptedSource(read), retry=patient)
-    app = await world.app(sync, worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
+    app, job = await begun(world, read, retry=patient)
 
     job = await world.until(app, job.id)
 
@@ -117,9 +121,7 @@ async def test_days_that_always_fail_are_given_up_while_the_others_go_on(world: 
     # Given two bad days next to each other, and no other user
     bad = (DAY - timedelta(days=1), DAY - timedelta(days=2))
     read = failing(lambda ctx: ctx.day in bad)
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
+    app, job = await begun(world, read)
 
     job = await world.until(app, job.id)
 
@@ -134,11 +136,7 @@ async def test_days_that_always_fail_are_given_up_while_the_others_go_on(world: 
 async def test_the_first_days_of_an_import_may_be_the_bad_ones(world: World) -> None:
     # Given three bad days at the beginning: no day is known that can be read
     read = failing(lambda ctx: ctx.day is not None and ctx.day > DAY - timedelta(days=3))
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read)
 
     assert (job.summary.days_held, job.summary.days_failed) == (1, 3)
 
@@ -156,12 +154,7 @@ async def test_a_provider_that_comes_back_just_after_a_day_failed_costs_no_day(
             raise Transient("503")
         return await a_day(ctx)
 
-    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-    app = await world.app(sync)
-    job = await submit(app, days=1)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read, days=1, retry=HASTY)
 
     assert job.reason is Reason.DONE
     assert reads == [DAY, DAY - timedelta(days=1), DAY]
@@ -174,12 +167,7 @@ async def test_a_day_that_always_takes_too_long_is_given_up_alone(world: World) 
             await ctx.clock.sleep(1e6)
         return await a_day(ctx)
 
-    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY, chunk_s_max=60)
-    app = await world.app(sync)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read, retry=HASTY, chunk_s_max=60)
 
     assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
 
@@ -192,12 +180,7 @@ async def test_a_trial_that_takes_too_long_is_an_outage(world: World) -> None:
         await ctx.clock.sleep(1e6)
         return Chunk()
 
-    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY, chunk_s_max=60)
-    app = await world.app(sync)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id, JobState.PAUSED)
+    job = await played(world, read, JobState.PAUSED, retry=HASTY, chunk_s_max=60)
 
     assert job.reason is Reason.BREAKER
 
@@ -231,12 +214,7 @@ async def test_a_bad_day_that_was_read_in_part_is_given_up_alone(world: World) -
         error = Transient("503") if ctx.day == DAY else None
         return Chunk(records=[Record(str(ctx.day), {})], error=error)
 
-    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-    app = await world.app(sync)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read, retry=HASTY)
 
     assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
 
@@ -252,12 +230,7 @@ async def test_a_day_that_breaks_off_when_the_provider_comes_back_is_read_once_m
         error = Transient("503") if len(reads) == 1 else None
         return Chunk(records=[Record(str(ctx.day), {})], error=error)
 
-    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-    app = await world.app(sync)
-    job = await submit(app, days=1)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read, days=1, retry=HASTY)
 
     assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
     assert reads == [DAY, DAY - timedelta(days=1), DAY]
@@ -289,10 +262,7 @@ async def test_a_trial_that_cannot_tell_fails_no_job_and_gives_up_no_day(
         return await a_day(ctx)
 
     policy = RetryPolicy(attempts_max=1, pauses_max=0, outage_pauses_max=1)
-    sync = Sync(name="history", source=ScriptedSource(read), retry=policy)
-    app = await world.app(sync, worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
+    app, job = await begun(world, read, retry=policy)
     await world.clock.sleep(1)
 
     # Then the job waits for that, and gives up the bad day alone when it can tell
@@ -308,12 +278,7 @@ async def test_a_trial_that_needs_a_new_sign_in_asks_for_it(world: World, own: E
     async def read(ctx: Context) -> Chunk:
         raise own if ctx.day == DAY else AuthExpired("401")
 
-    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-    app = await world.app(sync, worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read, retry=HASTY)
 
     assert (job.reason, job.summary.days_failed) == (Reason.NEEDS_REAUTH, 0)
 
@@ -325,7 +290,7 @@ async def test_a_trial_that_needs_a_new_sign_in_asks_for_it(world: World, own: E
 async def test_while_other_users_fail_too_no_day_is_given_up(world: World) -> None:
     # Given a provider that fails for one day of Ada's, and later for all of Bob's
     read = failing(lambda ctx: ctx.user_id == "bob" or ctx.day == DAY)
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
+    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
     ada = await submit(app)
     await app.supervisor().start()
     await world.clock.sleep(2.5 * HOUR_S)
@@ -349,7 +314,7 @@ async def test_while_other_users_fail_too_no_day_is_given_up(world: World) -> No
 async def test_two_users_with_a_bad_day_each_do_not_wait_for_each_other(world: World) -> None:
     bad = {"ada": DAY, "bob": DAY - timedelta(days=1)}
     read = failing(lambda ctx: ctx.day == bad[ctx.user_id])
-    app = await world.app(Sync(name="history", source=ScriptedSource(read)), worker=SLOW)
+    app = await world.app(Sync(name="history", source=ScriptedSource(read)))
     jobs = [await submit(app, user=user) for user in bad]
     await app.supervisor().start()
 
@@ -367,7 +332,7 @@ async def test_a_job_without_days_stays_paused_only_while_other_users_fail_too(
     async def read(ctx: Context) -> Chunk:
         raise Transient("503")
 
-    app = await world.app(Sync(name="pages", source=ScriptedSource(read)), worker=SLOW)
+    app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
     users = ["ada", "bob"] if others else ["ada"]
     jobs = [
         (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job
@@ -406,12 +371,7 @@ class Shelf:
 @with_world
 async def test_an_outage_of_the_destination_loses_no_day(world: World) -> None:
     shelf = Shelf(hours=12)
-    source = ScriptedSource(a_day)
-    app = await world.app(Sync(name="history", source=source, destination=shelf), worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, a_day, destination=shelf)
 
     assert (job.reason, job.summary.days_held) == (Reason.DONE, 4)
     assert len(shelf.taken) == 4
@@ -428,12 +388,7 @@ async def test_a_day_that_the_destination_never_takes_is_given_up_alone_and_noth
     async def read(ctx: Context) -> Chunk:
         return Chunk() if ctx.day == empty else await a_day(ctx)
 
-    sync = Sync(name="history", source=ScriptedSource(read), destination=shelf, retry=HASTY)
-    app = await world.app(sync, worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read, destination=shelf, retry=HASTY)
 
     # Then the trial was written under the key of the chunk itself, which the shelf took once
     assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
@@ -450,12 +405,7 @@ async def test_a_destination_that_no_other_day_can_test_is_waited_for(
         return await a_day(ctx) if ctx.day == DAY else Chunk()
 
     shelf = Shelf(hours=12)
-    sync = Sync(name="history", source=ScriptedSource(read), destination=shelf)
-    app = await world.app(sync, worker=SLOW)
-    job = await submit(app, days=days)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
+    job = await played(world, read, days=days, destination=shelf)
 
     assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
 
@@ -467,11 +417,6 @@ async def test_a_day_that_breaks_off_tests_no_destination(world: World) -> None:
         return Chunk(records=[Record(str(ctx.day), {})], error=error)
 
     shelf = Shelf(never=frozenset({str(DAY)}))
-    sync = Sync(name="history", source=ScriptedSource(read), destination=shelf, retry=HASTY)
-    app = await world.app(sync, worker=SLOW)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id, JobState.PAUSED)
+    job = await played(world, read, JobState.PAUSED, destination=shelf, retry=HASTY)
 
     assert (job.reason, shelf.taken) == (Reason.BREAKER, {})

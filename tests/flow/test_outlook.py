@@ -84,8 +84,7 @@ def width(finish: Finish) -> timedelta:
 @pytest.mark.parametrize("days", [10, pytest.param(60, marks=pytest.mark.thorough), 300])
 @with_world
 async def test_an_import_ends_in_the_range_that_was_told(world: World, days: int) -> None:
-    app = await world.app(sync(reading(4)))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(4)))
     told = await finish_of(app, days)
     job = await begin(app, days)
     while (await app.jobs.get(job.id)).progress.done < days / 2:
@@ -110,8 +109,7 @@ async def test_the_destination_takes_its_time_too(world: World) -> None:
         async def write(self, batch: Batch) -> None:
             await batch.clock.sleep(3)
 
-    app = await world.app(sync(reading(2), destination=Shelf()))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(2), destination=Shelf()))
     job = (await app.backfills.start(replace(asked(40), destination="shelf"))).job
     while (await app.jobs.get(job.id)).progress.done < 20:
         await world.clock.sleep(1)
@@ -128,8 +126,7 @@ async def test_the_destination_takes_its_time_too(world: World) -> None:
 async def test_where_a_limit_is_the_bottleneck_it_is_waited_for(world: World) -> None:
     # 40 requests an hour for the backfill, and 120 to send: two hours are waited for.
     tight = Budget("watch", [Limit(50, per="hour", reserve=10)], paced=False)
-    app = await world.app(sync(reading(4), tight))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(4), tight))
     told = await finish_of(app, 30)
 
     ended = await end_of(world, app, await begin(app, 30))
@@ -141,8 +138,7 @@ async def test_where_a_limit_is_the_bottleneck_it_is_waited_for(world: World) ->
 @with_world
 async def test_a_job_that_sleeps_for_a_window_goes_on_after_it(world: World) -> None:
     tight = Budget("watch", [Limit(40, per="hour")], paced=False)
-    app = await world.app(sync(reading(4), tight))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(4), tight))
     job = await begin(app, 15)
     await world.clock.sleep(600)
 
@@ -157,8 +153,7 @@ async def test_a_job_that_sleeps_for_a_window_goes_on_after_it(world: World) -> 
 
 @with_world
 async def test_the_range_narrows_with_what_is_known(world: World) -> None:
-    app = await world.app(sync(reading(3)))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(3)))
     # Nobody has imported anything; then another user has; then this one.
     new = await finish_of(app, 100)
     await end_of(world, app, await begin(app, 30, "bob"))
@@ -181,8 +176,7 @@ async def test_the_range_narrows_with_what_is_known(world: World) -> None:
 
 @with_world
 async def test_a_sync_without_declared_costs_learns_them(world: World) -> None:
-    app = await world.app(sync(reading(3), day_costs=()))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(3), day_costs=()))
     nothing = await app.backfills.forecast(asked(30))
     assert (nothing.finish, nothing.takes, nothing.requests) == (None, None, ())
     job = await begin(app, 30, "bob")
@@ -201,8 +195,7 @@ async def test_a_sync_without_declared_costs_learns_them(world: World) -> None:
 async def test_others_who_need_the_same_limit_make_it_longer(world: World) -> None:
     # A paced budget for everybody: one request in three seconds.
     shared = Budget("watch", [Limit(300, per="15min")])
-    app = await world.app(sync(reading(4), shared))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(4), shared))
     alone = await finish_of(app, 40)
     jobs = [await begin(app, 200, user) for user in ("bob", "eve")]
     await app.jobs.pause(jobs[1].id)
@@ -221,8 +214,7 @@ async def test_others_who_need_the_same_limit_make_it_longer(world: World) -> No
 async def test_live_work_is_foreseen_by_its_rate(world: World) -> None:
     # Requests that take half a minute, so that live work meanwhile takes its part.
     busy = Budget("watch", [Limit(120, per="hour", reserve=10)], paced=False)
-    app = await world.app(sync(reading(2, 30), busy))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(2, 30), busy))
     await end_of(world, app, await begin(app, 20, "bob"))
     await world.clock.sleep(3600)
     asked_at, quiet = world.clock.now(), await finish_of(app, 60)
@@ -281,8 +273,7 @@ async def test_while_requests_fail_nobody_is_told_an_end(
             raise errors.pop()
         return await usual(ctx)
 
-    app = await world.app(sync(read))
-    await app.supervisor().start()
+    app = await world.at_work(sync(read))
     job = await begin(app, 40)
     while (await app.jobs.get(job.id)).reason is not reason:
         await world.clock.sleep(1)
@@ -302,8 +293,7 @@ async def test_while_requests_fail_nobody_is_told_an_end(
 
 @with_world
 async def test_while_it_is_paused_nobody_is_told_an_end(world: World) -> None:
-    app = await world.app(sync(reading(4)))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(4)))
     job = await begin(app, 40)
     await world.clock.sleep(20)
     await app.jobs.pause(job.id)
@@ -327,8 +317,7 @@ async def test_while_it_is_paused_nobody_is_told_an_end(world: World) -> None:
 @with_world
 async def test_what_chunks_took_is_stored_with_the_job(world: World) -> None:
     slow = Budget("watch", [Limit(90, per="15min")])
-    app = await world.app(sync(reading(2, 1.0), slow))
-    await app.supervisor().start()
+    app = await world.at_work(sync(reading(2, 1.0), slow))
     job = await world.until(app, (await begin(app, 10)).id)
 
     pace = job.summary.pace
@@ -386,8 +375,7 @@ async def test_the_end_of_a_job_over_items_is_told_by_its_own_rate(
 ) -> None:
     # Given a user of whom some items are there already
     items = before
-    app = await world.app(sync(lambda ctx: listing(items)(ctx), day_costs=()))
-    await app.supervisor().start()
+    app = await world.at_work(sync(lambda ctx: listing(items)(ctx), day_costs=()))
 
     async def submit() -> Job:
         submitted = await app.jobs.submit(

@@ -72,9 +72,8 @@ async def test_a_wrong_event_fails_the_chunk_and_nothing_of_it_is_kept(world: Wo
         )
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="notes", source=source))
+    app = await world.at_work(Sync(name="notes", source=source))
     job = await submit(app)
-    await app.supervisor().start()
 
     # When the chunk was refused, then it counts as failed, and leaves nothing behind
     job = await world.until(app, job.id, JobState.PENDING)
@@ -120,9 +119,8 @@ async def counted_once(app: App, job: Job) -> None:
 
 @with_world
 async def test_what_a_source_counts_adds_up_over_the_job_s_life(world: World) -> None:
-    app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
+    app = await world.at_work(Sync(name="notes", source=ScriptedSource(three_pages)))
     job = await submit(app)
-    await app.supervisor().start()
 
     await counted_once(app, await world.until(app, job.id))
 
@@ -166,9 +164,8 @@ async def test_a_page_that_failed_on_its_way_counts_once(world: World) -> None:
         )
 
     sync = Sync(name="notes", source=ScriptedSource(read), destination=Flaky())
-    app = await world.app(sync)
+    app = await world.at_work(sync)
     job = await submit(app)
-    await app.supervisor().start()
 
     # Then each page counts once, though each was read twice
     job = await world.until(app, job.id)
@@ -208,9 +205,8 @@ async def test_a_wrong_count_fails_the_chunk_and_counts_nothing(world: World) ->
         return Chunk(counts={"seen": 5, "skipped": wrong})
 
     source = ScriptedSource(read)
-    app = await world.app(Sync(name="notes", source=source))
+    app = await world.at_work(Sync(name="notes", source=source))
     job = await submit(app)
-    await app.supervisor().start()
 
     job = await world.until(app, job.id)
 
@@ -230,8 +226,7 @@ async def test_a_source_can_tell_what_has_changed_before_it_gives_it(world: Worl
         return Chunk(records=changed, counts={"unchanged": len(notes) - len(changed)})
 
     notes = [Record(str(number), {"text": f"note {number}"}) for number in range(10_000)]
-    app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="notes", source=ScriptedSource(read)))
     first = await world.until(app, (await submit(app)).id)
     assert (first.summary.inserted, first.summary.counts) == (10_000, {"unchanged": 0})
 
@@ -260,8 +255,7 @@ async def test_a_source_deletes_what_is_gone_with_the_chunk_that_tells_it(world:
 
     seen: list[dict[str, JsonObject]] = []
     notes = {"a": "one", "b": "two"}
-    app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
-    await app.supervisor().start()
+    app = await world.at_work(Sync(name="notes", source=ScriptedSource(read)))
     await world.until(app, (await submit(app)).id)
 
     # When a note is gone and another has come
