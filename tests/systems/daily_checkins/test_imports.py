@@ -404,6 +404,7 @@ async def test_a_denial_is_the_end_though_its_status_is_that_of_a_limit(place: W
     assert (job.attempts, place.asked) == (0, 1)
 
 
+@pytest.mark.thorough
 def test_a_long_history_keeps_within_the_hour_by_its_own_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

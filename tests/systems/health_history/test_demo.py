@@ -9,18 +9,17 @@ from pathlib import Path
 import pytest
 
 from headgate.systems.health_history.demo_folder import open_folder
-from tests.terminal import terminal
+from tests.terminal import Terminal, terminal
 
 ROOT = Path(__file__).parents[3]
 SENTENCE = "Syncing is temporarily paused because the Fitbit servers are busy."
-DAYS = 5
+DAYS = 12
 _DAYS = re.compile(r"(\d+)/(\d+) days")
 
 
 def options(folder: Path, days: int) -> list[str]:
     """Those of a short demonstration."""
-    shown = ["--days", str(days), "--folder", str(folder), "--no-stay", "--port", "0"]
-    return [*shown, "--speed", "480"]
+    return ["--days", str(days), "--folder", str(folder), "--no-stay", "--port", "0"]
 
 
 def command(folder: Path, days: int = DAYS) -> list[str]:
@@ -40,9 +39,8 @@ def days_done(text: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "columns", [60, *(pytest.param(wide, marks=pytest.mark.thorough) for wide in (80, 120))]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("columns", [60, 80, 120])
 def test_bar_numbers_and_sentence_fit(tmp_path: Path, columns: int) -> None:
     with terminal(
         *command(tmp_path), columns=columns, environment=environment(NO_COLOR="1"), folder=ROOT
@@ -70,36 +68,46 @@ def test_bar_numbers_and_sentence_fit(tmp_path: Path, columns: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reflows", [True, pytest.param(False, marks=pytest.mark.thorough)])
-def test_a_terminal_that_is_resized_stays_clean(tmp_path: Path, reflows: bool) -> None:
-    with terminal(*command(tmp_path), columns=120, environment=environment(), folder=ROOT) as shown:
-        shown.wait_for(days_done)
+def test_a_terminal_that_is_resized_stays_clean_and_so_does_a_stop(
+    tmp_path: Path, reflows: bool
+) -> None:
+    with terminal(
+        *command(tmp_path, 900), columns=120, environment=environment(), folder=ROOT
+    ) as shown:
+        shown.wait_for(lambda text: days_done(text) >= 2)
         for columns in (60, 100, 61):
             shown.resize(columns, reflows=reflows)
             before = len(shown.seen)
             shown.wait_for(lambda _: len(shown.seen) > before + 2)  # noqa: B023
-            assert shown.display.text.count(f"/{DAYS} days") == 1
+            assert shown.display.text.count("/900 days") == 1
+        shown.press_ctrl_c()
         assert shown.end() == 0
+    _judge_stop(shown)
+
+
+def _judge_stop(shown: Terminal) -> None:
+    left = shown.display.text
+    assert "Error" not in left and "Interrupt" not in left and "Traceback" not in left
+    assert "█" not in left and "^C" not in left and not shown.display.cursor_hidden
+    assert days_done(left) >= 2 and "Nothing is lost" in left.replace("\n", " ")
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_ctrl_c_leaves_a_clean_screen_and_the_next_demo_goes_on(tmp_path: Path) -> None:
     make = ("make", "--no-print-directory", "-o", f"{sys.prefix}/.ok", "demo")
-    run = (*make, f"VENV={sys.prefix}", f"ARGS={' '.join(options(tmp_path, 8))}")
+    run = (*make, f"VENV={sys.prefix}", f"ARGS={' '.join(options(tmp_path, 20))}")
     with terminal(*run, columns=80, environment=environment(), folder=ROOT) as first:
         first.wait_for(lambda text: days_done(text) >= 2)
         first.press_ctrl_c()
         first.end()
-    left = first.display.text
-
-    assert "Error" not in left and "Interrupt" not in left and "Traceback" not in left
-    assert "█" not in left and "^C" not in left and not first.display.cursor_hidden
-    stopped = days_done(left)
-    assert stopped >= 2 and "Nothing is lost" in left.replace("\n", " ")
+    _judge_stop(first)
+    stopped = days_done(first.display.text)
 
     with terminal(*run, columns=80, environment=environment(), folder=ROOT) as second:
-        second.wait_for(lambda text: f"after {stopped}/8 days" in text.replace("\n", " "))
+        second.wait_for(lambda text: f"after {stopped}/20 days" in text.replace("\n", " "))
         assert second.end() == 0
-    assert "8/8 days · 100 %" in second.display.text
+    assert "20/20 days · 100 %" in second.display.text
 
 
 @pytest.mark.slow

@@ -367,6 +367,7 @@ async def test_an_answer_that_is_lost_makes_no_second_activity(world: World) -> 
 # ---- the hot lane ------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @with_world
 async def test_live_work_does_not_wait_for_imports_of_others(world: World) -> None:
     # Given imports of three users, on all places of the cold lane, that use all they may

@@ -458,6 +458,7 @@ async def test_what_an_import_will_take_is_told_before(world: World) -> None:
     assert forecast.finish is not None
 
 
+@pytest.mark.thorough
 @with_world
 async def test_an_import_ends_when_it_was_told_to(world: World) -> None:
     # Given a fresh install
