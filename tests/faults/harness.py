@@ -12,6 +12,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from headgate import App, Chunk, Context, EventKind, HeadgateError, Job, JobState, Mode, Sync
+from headgate.loops import liveness
 from headgate.model.states import JOB
 from tests.processes import Process
 
@@ -22,7 +23,9 @@ END = date(2025, 12, 31)
 class Site:
     """A database, a ledger and the workers around them."""
 
-    def __init__(self, folder: Path, address: str, *, lease_s: float, chunk_s: float) -> None:
+    def __init__(
+        self, folder: Path, address: str, *, lease_s: float, chunk_s: float, look_s: float
+    ) -> None:
         self.ledger = folder / "ledger.db"
         self.address = address
         self._workers: list[Process] = []
@@ -36,6 +39,7 @@ class Site:
             "LEDGER": str(self.ledger),
             "LEASE_S": str(lease_s),
             "CHUNK_S": str(chunk_s),
+            "LOOK_S": str(look_s),
         }
         with sqlite3.connect(self.ledger) as ledger:
             ledger.execute("PRAGMA journal_mode = WAL")
@@ -161,10 +165,15 @@ class _Unread:
 
 @contextmanager
 def site(
-    folder: Path, address: str, *, lease_s: float = 1.5, chunk_s: float = 0.1
+    folder: Path,
+    address: str,
+    *,
+    lease_s: float = 1.5,
+    chunk_s: float = 0.1,
+    look_s: float = liveness.LOOK_EVERY_S,
 ) -> Iterator[Site]:
-    """A site whose workers are gone afterwards."""
-    made = Site(folder, address, lease_s=lease_s, chunk_s=chunk_s)
+    """A site whose workers are gone afterwards; they look for dead ones every `look_s` seconds."""
+    made = Site(folder, address, lease_s=lease_s, chunk_s=chunk_s, look_s=look_s)
     try:
         yield made
     finally:

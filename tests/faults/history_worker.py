@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 from headgate import App, Budget, LaneSize, WorkerSettings
+from headgate.connectors.strava import uploads
 from headgate.connectors.strava.api import BUDGET
 from headgate.model.job import Lane
 from headgate.ports.transport import Request, Response
@@ -21,10 +22,13 @@ from tests.health import fitbit_api, strava_api
 #: Strava has the file, and nobody has heard of it; or everything is known, and nothing committed.
 POINTS = ("after_upload", "before_settle")
 LEASE_S = 1.5
+#: How often to ask whether an upload has been processed.
+POLL_S = 0.2
 
 
 def application() -> App:
     """The application, which asks Strava as fast as it may: a test has no time for its pace."""
+    uploads.POLL_PAUSES_S = (POLL_S,) * len(uploads.POLL_PAUSES_S)  # type: ignore[assignment]
     size = LaneSize(concurrency=2, slice_s=1.0)
     hurried = Budget(BUDGET.source, BUDGET.limits, paced=False)
     strava = strava_api(os.environ["STRAVA"])

@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from headgate import App
-from tests.faults.harness import Site, site
+from tests.faults.harness import WAIT_S_MAX, Site, site
 from tests.processes import once_on
 
-#: Ten times as long as a test waits: what ends at all did not wait for a lease.
-LEASE_S = 900.0
+#: Longer than a test waits: what ends at all did not wait for a lease.
+LEASE_S = 2 * WAIT_S_MAX
+LOOK_S = 0.5
 
 
 @pytest.fixture
 def place(tmp_path: Path, address: str) -> Iterator[Site]:
     """Workers whose leases do not end in the time of a test."""
-    with site(tmp_path, address, lease_s=LEASE_S, chunk_s=0.2) as made:
+    with site(tmp_path, address, lease_s=LEASE_S, chunk_s=0.2, look_s=LOOK_S) as made:
         yield made
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from headgate import App, Batch, Chunk, Context, Lane, LaneSize, Record, Sync, WorkerSettings
 from headgate.base.ids import system_random
+from headgate.loops import liveness
+from headgate.signals import session_locks
 
 POINTS = ("after_claim", "before_dest_write", "after_dest_write", "before_settle", "after_settle")
 
@@ -57,6 +59,9 @@ class LedgerFile:
 
 def application() -> App:
     """The application, with crash points around its store."""
+    # Whose lock is free at all looks for so long is dead: two looks in a row, as by default.
+    liveness.LOOK_EVERY_S = float(os.environ["LOOK_S"])
+    session_locks.PATIENCE_S = 2 * liveness.LOOK_EVERY_S
     size = LaneSize(concurrency=4, slice_s=1.0)
     syncs = [
         Sync(name="kept", source=Source()),
