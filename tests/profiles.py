@@ -7,6 +7,7 @@ tests name no number of their own: they take the profile's, or a share of it (`e
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -26,6 +27,12 @@ THOROUGH = PROFILE != "default"
 def examples(share: float) -> int:
     """So much of the profile's count, for a test whose examples cost more than most; at least 1."""
     return max(1, round(EXAMPLES[PROFILE] * share))
+
+
+def seeds(count: int, *, first: int) -> list[Any]:
+    """Numbers for a parameter: so many with `make test`, and the others with `make test-all`."""
+    rest = [pytest.param(number, marks=pytest.mark.thorough) for number in range(first, count)]
+    return [*range(first), *rest]
 
 
 _file: Path | None = None

@@ -215,21 +215,6 @@ async def test_a_claim_takes_the_oldest_first_and_hot_before_all(items: ItemStor
     assert ids(await claim(items, 3)) == [young]
 
 
-async def test_a_claim_sets_state_token_lease_worker_and_the_moment(
-    items: ItemStore, clock: ManualClock
-) -> None:
-    await registered(items, 1)
-    clock.advance(5)
-
-    [item] = await claim(items, worker="worker_7", lease=LEASE)
-
-    assert (item.state, item.token, item.worker) == (ItemState.FETCHING, 1, "worker_7")
-    assert item.attempted_at == clock.now()
-    assert item.lease_until == clock.now() + LEASE
-    assert item.next_attempt_at is None
-    assert item == await items.get(item.id)
-
-
 async def test_a_claim_is_of_one_connection_and_one_collection(items: ItemStore) -> None:
     [mine] = await registered(items, 1, connection_id="connection_1")
     [other] = await registered(items, 1, connection_id="connection_2")
@@ -361,14 +346,6 @@ async def test_a_deferral_waits_until_the_reset_and_burns_no_try(
 # ---- the fence ---------------------------------------------------------------------------------
 
 
-async def test_a_second_document_of_the_same_claim_changes_nothing(items: ItemStore) -> None:
-    item = await claim_one(items)
-    other = Document.of_json({"time": [9]})
-    await settled(items, change.succeed(item), DOCUMENT)
-
-    assert await lost(items, change.succeed(item), other)
-
-
 async def test_a_reset_shuts_the_holder_out(items: ItemStore) -> None:
     item = await claim_one(items)
 
@@ -401,21 +378,6 @@ async def test_of_a_batch_the_lost_ones_leave_no_document(items: ItemStore) -> N
 
 
 # ---- leases ------------------------------------------------------------------------------------
-
-
-async def test_a_lost_worker_counts_as_a_crash_and_not_as_a_failure(
-    items: ItemStore, clock: ManualClock
-) -> None:
-    item = await claim_one(items)
-    assert await rescue_items(items) == 0
-    clock.advance(61)
-
-    assert await rescue_items(items) == 1
-
-    after = await items.get(item.id)
-    assert (after.state, after.token) == (ItemState.PENDING, item.token + 1)
-    assert (after.crashes, after.retry_count, after.error) == (1, 0, None)
-    assert after.next_attempt_at == clock.now()
 
 
 async def test_an_item_that_takes_down_every_worker_is_left_alone_in_the_end(

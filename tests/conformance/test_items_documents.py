@@ -72,17 +72,20 @@ async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encode
     assert stored.fetched_at == clock.now()
 
 
-@pytest.mark.parametrize("body", [b"", bytes(range(256)) * 300], ids=["empty", "any bytes"])
-async def test_a_document_is_any_bytes_of_any_media_type(items: ItemStore, body: bytes) -> None:
-    item = await claim_one(items)
-    await settled(items, change.succeed(item), Document(media_type="image/png", body=body))
+async def test_a_document_is_any_bytes_of_any_media_type(items: ItemStore) -> None:
+    for body in (
+        b"",
+        bytes(range(256)) * 300,
+    ):
+        item = await claim_one(items)
+        await settled(items, change.succeed(item), Document(media_type="image/png", body=body))
 
-    stored = (await items.serve(item.id)).document
+        stored = (await items.serve(item.id)).document
 
-    assert stored is not None
-    assert (stored.media_type, stored.attributes) == ("image/png", {})
-    assert stored.content() == body
-    assert stored == (await items.documents_of([item.id]))[0]
+        assert stored is not None
+        assert (stored.media_type, stored.attributes) == ("image/png", {})
+        assert stored.content() == body
+        assert stored == (await items.documents_of([item.id]))[0]
 
 
 async def test_equal_documents_are_equal_bytes_and_others_have_another_hash(
