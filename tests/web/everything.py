@@ -286,7 +286,6 @@ BODIES: dict[str, Any] = {
 
 def with_everything(folder: Path, main: Main) -> None:
     """Run `main` with all of it."""
-
     file, things, filled_s = _filled()
 
     async def opened(world: World) -> None:

@@ -473,19 +473,6 @@ async def test_of_several_accounts_one_must_be_named(place: Place) -> None:
 
 
 @as_test(in_place, works=False)
-async def test_asking_again_while_a_job_is_active_gives_that_job(place: Place) -> None:
-    first = await place.streams.backfill(user_id="ada")
-    again = await place.streams.backfill(user_id="ada")
-    assert (first.created, again.created) == (True, False)
-    assert again.job.id == first.job.id
-
-    first = await place.streams.sync_now(user_id="ada")
-    again = await place.streams.sync_now(user_id="ada")
-    assert (first.created, again.created) == (True, False)
-    assert again.job.id == first.job.id
-
-
-@as_test(in_place, works=False)
 async def test_a_list_is_refused_while_only_an_event_is_seen_to(place: Place) -> None:
     await place.streams.handle_event(place.event(place.sports()[0]))
 

@@ -34,7 +34,7 @@ from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, LIVE, NAME
 from tests.connecting import key_entries
 from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start
-from tests.worlds import World, in_world, kinds, with_dying_workers, with_world
+from tests.worlds import World, in_world, kinds, with_world
 
 pytestmark = pytest.mark.slow
 
@@ -355,52 +355,6 @@ async def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(world: 
 
 
 # ---- crashes and races -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("moment", ["uploaded", "before_commit"])
-@with_dying_workers
-async def test_a_crash_after_an_upload_never_makes_a_second_activity(
-    world: World, moment: str
-) -> None:
-    # Given a worker that dies after its second upload, before that day is committed
-    site = Site(world, google={"shares": SPORTY})
-    first, second = await site.app(), await site.app()
-    fitbit, _ = await site.connect_both(first)
-    job = await start(first, 4)
-    host = world.loop.host("first")
-    if moment == "before_commit":
-        settle, settled = first._store.settle, 0
-
-        async def dying(*args: object, **named: object) -> object:
-            nonlocal settled
-            settled += 1
-            if settled == 2:
-                await host.crash_here()
-            return await settle(*args, **named)  # type: ignore[arg-type]
-
-        first._store.settle = dying  # type: ignore[assignment, method-assign]
-    await host.spawn(first.supervisor().start())
-    await until(world, lambda: uploads(site) == 2)
-    if moment == "uploaded":
-        host.crash()
-    await until(world, lambda: host.crashed)
-    made = {each.external_id: each.id for each in site.activities()}
-    assert (await second.jobs.get(job.id)).steps == 1
-
-    # When another takes over
-    await second.supervisor().start()
-    job = await world.until(second, job.id)
-
-    # Then the day was repeated, and Strava has no second activity
-    assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
-    assert uploads(site) == 5
-    assert site.external_ids() == site.expected_ids(days_back(4))
-    # And what is remembered is the first activity's id
-    records = await all_records(second, fitbit.id)
-    for activity in site.activities():
-        number = (activity.external_id or "").split("-")[2].removesuffix(".tcx")
-        assert records[f"exercise:{number}"].data["strava_activity_id"] == activity.id
-    assert made.items() <= {each.external_id: each.id for each in site.activities()}.items()
 
 
 # ---- which days, and for whom ------------------------------------------------------------------

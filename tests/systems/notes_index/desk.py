@@ -14,7 +14,6 @@ from headgate import (
     Secret,
     SystemClock,
     Terminal,
-    Transient,
     WorkerSettings,
 )
 from headgate.connectors.asgi_transport import AsgiTransport
@@ -22,7 +21,6 @@ from headgate.connectors.keys import KeyRing
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.connectors.roam.api import URL
 from headgate.connectors.vectors import Embedder, Vector
-from headgate.ports.transport import Request
 from headgate.sandbox.roam.sandbox import Roam
 from headgate.systems.notes_index import system
 from headgate.systems.notes_index.graph_index import GraphIndex
@@ -120,14 +118,6 @@ class Desk(Served):
     def requests(self) -> int:
         """How many requests Roam itself has answered, and not by a redirect."""
         return sum(1 for each in self.wire.sent if each.url.startswith(PEER))
-
-    def stop_roam(self) -> None:
-        """Let nobody answer there."""
-
-        def refuse(request: Request) -> None:
-            raise Transient("connection refused")
-
-        self.wire.before = refuse
 
 
 _ACTIVE = (JobState.PENDING, JobState.RUNNING, JobState.PAUSED, JobState.CANCELLING)
