@@ -112,7 +112,7 @@ class Opened:
 
     async def postgres(self, url: str, clock: Clock) -> SqlLimiter:
         database = PostgresDatabase(url, clock, server_time=False)
-        if not stores.lend_pool(database):
+        if not await stores.lend_pool(database):
             self._open.append(database)
             await database.open()
         return SqlLimiter(database)

@@ -19,6 +19,7 @@ from sqlalchemy.engine import make_url
 
 from headgate.base.clock import ManualClock
 from headgate.base.encoding import Json
+from headgate.base.errors import StoreUnavailable
 from headgate.model import change
 from headgate.model.change import ChunkResult
 from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Reason, Summary
@@ -155,7 +156,7 @@ async def opened(database: Database) -> AsyncIterator[Database]:
 @asynccontextmanager
 async def in_use(database: Database) -> AsyncIterator[None]:
     """The database open, on connections that are kept or on its own, which close at the end."""
-    if lend_pool(database):
+    if await lend_pool(database):
         yield
         return
     await database.open()
@@ -165,12 +166,17 @@ async def in_use(database: Database) -> AsyncIterator[None]:
         await database.close()
 
 
-def lend_pool(database: Database) -> bool:
+async def lend_pool(database: Database) -> bool:
     """Let it use connections that are kept, if there are any; whether it does."""
     kept = kept_here()
     if kept is None or not isinstance(database, PostgresDatabase):
         return False
     kept.lend_pool(database)
+    try:
+        await database.open()
+    except StoreUnavailable:
+        # A test before has cut a connection off. Who notices it replaces all.
+        await database.open()
     return True
 
 
