@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies
 
 from headgate.base import log
 from headgate.base.clock import ManualClock, SystemClock
@@ -48,6 +49,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if run_servers.ADDRESS not in os.environ:
         started = run_servers.RunServers()
         config.add_cleanup(started.stop)
+        # Hypothesis writes a table of all characters down once, or the first test to ask for a text
+        # pays a second for it.
+        strategies.text().validate()
     if not THOROUGH:
         config.pluginmanager.register(Durations(config.getoption("--cpu-times")))
 
