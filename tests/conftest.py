@@ -49,11 +49,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if run_servers.ADDRESS not in os.environ:
         started = run_servers.RunServers()
         config.add_cleanup(started.stop)
-        # Hypothesis writes a table of all characters down once, or the first test to ask for a text
-        # pays a second for it.
-        strategies.text().validate()
     if not THOROUGH:
         config.pluginmanager.register(Durations(config.getoption("--cpu-times")))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let Hypothesis write its table of all characters before the first test that needs it.
+
+    It takes a second, once for a working copy.
+    """
+    if not hasattr(session.config, "workerinput"):
+        strategies.text().validate()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
