@@ -20,6 +20,8 @@ _PART = re.compile(
 ROWS = 50
 #: How long a test waits for the screen to show something.
 PATIENCE_S = 90.0
+#: After so long without a reaction a person presses again.
+AGAIN_S = 5.0
 
 
 def on_terminal(
@@ -135,6 +137,17 @@ class Terminal:
         while self._read():
             pass
         return self._process.wait()
+
+    def interrupt(self) -> int:
+        """Press Ctrl-C until the program ends, as a person does; its exit code.
+
+        Python may overlook a signal that comes just before it begins to wait for a line.
+        """
+        while True:
+            self.press_ctrl_c()
+            while select.select([self._ours], [], [], AGAIN_S)[0]:
+                if not self._read():
+                    return self._process.wait()
 
     def press_ctrl_c(self) -> None:
         os.write(self._ours, b"\x03")

@@ -44,9 +44,9 @@ Use = Callable[[Callable[[App], Awaitable[Any]]], Any]
 Ask = Callable[..., Any]
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def looked_for_once() -> Iterator[None]:
-    """A command looks for what is installed once: so does a run of hundreds of them."""
+    """A command looks for what is installed once: so do the hundreds of a file."""
     found = functools.cache(discovery.installed_systems)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(discovery, "installed_systems", found)
