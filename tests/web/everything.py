@@ -174,7 +174,11 @@ class Everything(Served):
             sync="check-ins",
             job_id="job_1",
             records=[
-                Record(f"{user}-{number}", {"id": f"{user}-{number}", "createdAt": seconds})
+                # Two of one second, and one of the second before.
+                Record(
+                    f"{user}-{number}",
+                    {"id": f"{user}-{number}", "createdAt": seconds - number // 2},
+                )
                 for number in range(COUNT)
             ],
             at=START,

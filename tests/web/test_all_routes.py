@@ -14,7 +14,15 @@ from headgate.model.api_key import Role
 from headgate.toolkit.api.route import ApiRoute
 from tests.stores import contents
 from tests.web.callers import Served, problem, serving
-from tests.web.everything import BODIES, COUNT, Everything, Operation, with_everything
+from tests.web.everything import (
+    BODIES,
+    COUNT,
+    SOURCES,
+    USERS,
+    Everything,
+    Operation,
+    with_everything,
+)
 from tests.worlds import World
 
 ADMINS_ONLY = {
@@ -39,6 +47,8 @@ ADMINS_ONLY = {
 }
 #: Parameters of a path that name nobody's thing.
 OF_NOBODY = {"name", "tick"}
+#: What nobody says in a body, but where it is the route's own.
+NOT_THEIRS = {"owner_id", "state", "attempts", "token", "role", "lane", "key", "options"}
 #: What a list's query or a body calls a user.
 USER_FIELDS = ("user_id", "userid", "userId")
 
@@ -114,8 +124,9 @@ def test_a_reader_reads_and_changes_nothing(tmp_path: Path) -> None:
 def test_admins_routes_are_for_admins(tmp_path: Path) -> None:
     async def main(everything: Everything) -> None:
         admin, ada, things = await everything.admin(), await everything.client(), everything.things
-
-        for each in everything.operations().values():
+        # What is deleted is found no more.
+        operations = sorted(everything.operations().values(), key=lambda it: it.method == "DELETE")
+        for each in operations:
             if each.id in ADMINS_ONLY:
                 problem(await each.call(ada, things["ada"]), 403, "forbidden")
                 # Of another user than the key is: one of these erases the user and all keys.
@@ -124,6 +135,10 @@ def test_admins_routes_are_for_admins(tmp_path: Path) -> None:
             else:
                 answer = await each.call(ada, things["ada"])
                 assert answer.status_code not in (401, 403), each.id
+                # And what is for its owner is for admins.
+                if set(each.in_path) - OF_NOBODY:
+                    answer = await each.call(admin, things["bob"], **_whose(each, "bob"))
+                    assert answer.is_success or answer.status_code == 409, (each.id, answer.text)
 
     with_everything(tmp_path, main)
 
@@ -159,20 +174,52 @@ def test_what_is_anothers_is_as_if_it_were_not_there(tmp_path: Path) -> None:
 
         assert {"get_job", "get_record", "get_run", "get_check_in", "get_activity"} <= covered
         assert await everything.app._database.read(contents) == before
-        # Its owner and an admin do find it.
-        bob, admin = await everything.client(user_id="bob"), await everything.admin()
-        for each in others(everything):
-            if each.method == "GET" and each.id in covered:
-                more: dict[str, Any] = (
-                    {"user_id": "bob"}
-                    if "user_id" in each.parameters and each.in_path != ["user_id"]
-                    else {}
-                )
-                for client in (bob, admin):
-                    answer = await each.call(client, theirs, **more)
-                    assert answer.status_code == 200, (each.id, answer.text)
 
     with_everything(tmp_path, main)
+
+
+def test_its_owner_and_an_admin_do_find_it(tmp_path: Path) -> None:
+    async def main(everything: Everything) -> None:
+        theirs = everything.things["bob"]
+        bob, admin = await everything.client(user_id="bob"), await everything.admin()
+        unnamed = set()
+        for each in others(everything):
+            if each.method != "GET" or not set(each.in_path) - OF_NOBODY:
+                continue
+            for client in (bob, admin):
+                answer = await each.call(client, theirs, **_whose(each, "bob"))
+                assert answer.status_code == 200, (each.id, answer.text)
+            answer = await each.call(admin, theirs)
+            if answer.status_code != 200:
+                assert problem(answer, 422, "invalid_input")["field"] == "user_id", each.id
+                unnamed.add(each.id)
+        # Its id is one among its user's only.
+        assert unnamed == {"get_check_in"}
+
+    with_everything(tmp_path, main)
+
+
+def test_a_job_of_another_sync_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    async def main(everything: Everything) -> None:
+        ada, mine = await everything.client(), everything.things["ada"]
+        # A run of notes for an import of history, and the other way round.
+        crossed = {"run_id": mine["job_id"], "jobId": mine["run_id"]}
+
+        covered = set()
+        for each in others(everything):
+            if crossed.keys() & set(each.in_path):
+                problem(await each.call(ada, crossed), 404, "not_found")
+                covered.add(each.id)
+
+        assert {"get_run", "list_run_events", "get_historical_job_status"} <= covered
+
+    with_everything(tmp_path, main)
+
+
+def _whose(each: Operation, user: str) -> dict[str, Any]:
+    """What names the user, where the path does not do it and an admin has to."""
+    named = each.parameters.get("user_id", {}).get("in") == "query"
+    return {"user_id": user} if named else {}
 
 
 def _naming(each: Operation, fields: tuple[str, ...], value: str) -> Iterator[dict[str, Any]]:
@@ -181,7 +228,10 @@ def _naming(each: Operation, fields: tuple[str, ...], value: str) -> Iterator[di
         if each.parameters.get(name.lower(), {}).get("in") == "query":
             yield {each.parameters[name.lower()]["name"]: value}
         if name in each.body:
-            yield {"body": {**(BODIES.get(each.id) or {}), name: value}}
+            body = {**(BODIES.get(each.id) or {}), name: value}
+            yield {"body": body}
+            if "dry_run" in each.body:
+                yield {"body": {**body, "dry_run": True}}
 
 
 @pytest.mark.security(2)
@@ -200,14 +250,22 @@ def test_nobody_else_is_named_and_lists_hold_only_what_is_the_callers_own(tmp_pa
                     refused.add(each.id)
             # Whether or not there is one.
             assert len(set(told)) <= 1, each.id
-            for the_id in (theirs["connection_id"], "nothing"):
+            for given in _naming(each, USER_FIELDS, ""):
+                problem(
+                    await each.call(ada, everything.things["ada"], **given), 422, "invalid_input"
+                )
+            # Nor is another's connection there, of whatever source.
+            answers = set()
+            for the_id in (*(f"bob-{source}" for source in SOURCES), "nothing"):
                 for given in _naming(each, ("connection_id",), the_id):
                     answer = await each.call(ada, everything.things["ada"], **given)
-                    found = answer.is_success and answer.json().get("data", []) == []
+                    found = each.is_list and answer.is_success and answer.json()["data"] == []
                     assert found or answer.status_code in (404, 409, 422), (each.id, answer.text)
-            if each.is_list and not each.in_path:
+                    answers.add((answer.status_code, answer.text.replace(the_id, "ID")))
+            assert len(answers) <= 1, (each.id, answers)
+            if each.method == "GET" and not each.in_path:
                 shown = await each.call(ada, everything.things["ada"])
-                assert shown.is_success and shown.json()["data"], each.id
+                assert shown.is_success and (not each.is_list or shown.json()["data"]), each.id
                 assert not any(theirs[name] in shown.text for name in theirs.keys() - OF_NOBODY), (
                     each.id
                 )
@@ -218,9 +276,24 @@ def test_nobody_else_is_named_and_lists_hold_only_what_is_the_callers_own(tmp_pa
     with_everything(tmp_path, main)
 
 
+def _own(everything: Everything, user: str) -> list[str]:
+    """The ids of what only this user has."""
+    return [
+        the_id
+        for name, the_id in everything.things[user].items()
+        if name not in OF_NOBODY | {"user_id"}
+    ]
+
+
+def _name(line: dict[str, Any]) -> Any:
+    """What a line of a list is known by."""
+    return next(line[name] for name in ("id", "jobId", "run_id", "key", "content") if name in line)
+
+
 def test_an_admins_key_names_the_user(tmp_path: Path) -> None:
     async def main(everything: Everything) -> None:
-        admin, things = await everything.admin(), everything.things["ada"]
+        admin, ada = await everything.admin(), await everything.client()
+        things = everything.things["ada"]
         named = set()
         for each in others(everything):
             ways = list(_naming(each, USER_FIELDS, "ada"))
@@ -230,11 +303,23 @@ def test_an_admins_key_names_the_user(tmp_path: Path) -> None:
             if answer.status_code == 422:
                 assert problem(answer, 422, "invalid_input")["field"] in USER_FIELDS, each.id
                 named.add(each.id)
+            elif each.is_list:
+                # The jobs of all users, say.
+                assert answer.is_success
+                for user in USERS:
+                    assert any(the_id in answer.text for the_id in _own(everything, user)), each.id
             else:
-                # The jobs of all users, say; and prices, which have a reason of their own.
-                assert each.is_list or each.id == "receive_prices", each.id
+                # It has a reason of its own.
+                assert each.id == "receive_prices", each.id
             for given in ways:
                 answer = await each.call(admin, things, **given)
+                assert answer.is_success or answer.status_code == 409, (each.id, answer.text)
+                if each.is_list:
+                    mine = await each.call(ada, things)
+                    names = [_name(line) for line in answer.json()["data"]]
+                    assert names == [_name(line) for line in mine.json()["data"]], each.id
+                # Whoever it is may say so.
+                answer = await each.call(ada, things, **given)
                 assert answer.is_success or answer.status_code == 409, (each.id, answer.text)
 
         assert named >= {"start_job", "list_check_ins", "import_check_ins", "get_run_status"}
@@ -325,7 +410,11 @@ def test_a_request_that_is_sent_twice_is_carried_out_once(tmp_path: Path) -> Non
             assert first.is_success, (each.id, first.text)
             after = await everything.app._database.read(contents)
             again = await each.call(client, things, headers=key)
-            other = await each.call(client, things, headers=key, another="request")
+            if each.has_body and each.id not in NOT_STORED:
+                body = {**(BODIES.get(each.id) or {}), "another": "request"}
+                other = await each.call(client, things, headers=key, body=body)
+            else:
+                other = await each.call(client, things, headers=key, another="request")
 
             assert again.status_code == first.status_code, (each.id, again.text)
             if each.id in NOT_STORED:
@@ -353,7 +442,7 @@ def test_a_field_that_is_not_the_callers_to_set_is_refused_by_its_name(tmp_path:
         assert {each.id for each in with_body} >= BODIES.keys() - {"receive_prices"}
 
         for each in with_body:
-            for field in {"owner_id", "state", "attempts", "token", "role"} - each.body:
+            for field in NOT_THEIRS - each.body:
                 body = {**BODIES.get(each.id, {}), field: "x"}
                 client = admin if each.id in ADMINS_ONLY else ada
                 answer = await each.call(client, everything.things["ada"], body=body)
