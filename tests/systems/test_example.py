@@ -167,6 +167,12 @@ async def test_erasing_a_user_leaves_the_marks_of_others(postgres_place: Place) 
     assert list(left) == ["shelf-bob-1"]
 
 
+async def test_its_routes_are_in_the_description_with_what_may_go_wrong(place: Place) -> None:
+    paths = place.web.openapi()["paths"]
+
+    assert set(paths[f"{LIST}/{{article_id}}/read"]["put"]["responses"]) >= {"200", "401", "404"}
+
+
 def test_it_is_written_on_what_is_public_alone() -> None:
     for file in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -51,6 +51,27 @@ def test_items_are_listed_by_collection_and_state_and_only_ones_own(tmp_path: Pa
     serving_notes(tmp_path, main)
 
 
+def test_a_long_list_goes_on_where_it_ended(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        names = ["a", "b/c", "d" * 400]
+        for each in names:
+            await put(served.app, each)
+        ada = await served.client()
+        seen: list[str] = []
+        params: dict[str, Any] = {"limit": 1, "collection": ATTACHMENTS.name}
+
+        while True:
+            page = (await ada.get("/v1/items", params=params)).json()
+            seen += [each["id"] for each in page["data"]]
+            if page["next_cursor"] is None:
+                break
+            params["after"] = page["next_cursor"]
+
+        assert seen == names
+
+    serving_notes(tmp_path, main)
+
+
 def test_an_item_is_told_with_how_it_stands_and_nothing_of_the_engines_own(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         await stuck(served.app, "folder/a b")

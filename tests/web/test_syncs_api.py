@@ -110,6 +110,37 @@ def test_an_unknown_sync_is_answered_with_those_there_are(tmp_path: Path) -> Non
     serving(tmp_path, main, notes())
 
 
+def test_whose_job_it_is_follows_from_the_key(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client, admin = await served.client(), await served.admin()
+
+        problem(await client.post(PATH, json={"user_id": "bob"}), 403, "forbidden")
+        told = problem(await admin.post(PATH, json={}), 422, "invalid_input")
+        assert told["field"] == "user_id"
+        assert await served.app.jobs.list() == []
+        bobs = (await admin.post(PATH, json={"user_id": "bob", "connection_id": "b"})).json()
+        assert (bobs["user_id"], bobs["connection_id"]) == ("bob", "b")
+        assert bobs["operator"]["token"] == 0
+
+    serving(tmp_path, main, notes())
+
+
+def test_the_same_key_starts_one_job_and_another_start_names_it(tmp_path: Path) -> None:
+    async def main(world: World, served: Served) -> None:
+        client, key = await served.client(), {"Idempotency-Key": "k"}
+
+        first = await client.post(PATH, json={"mode": "full"}, headers=key)
+        again = await client.post(PATH, json={"mode": "full"}, headers=key)
+
+        assert (again.status_code, again.json()) == (202, first.json())
+        other = problem(await client.post(PATH, json={}), 409, "active_job_exists")
+        assert other["job_id"] == first.json()["id"]
+        changed = await client.post(PATH, json={"mode": "since"}, headers=key)
+        problem(changed, 422, "idempotency_key_reused")
+
+    serving(tmp_path, main, notes())
+
+
 def test_a_plan_that_does_not_include_the_mode_is_refused(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()

@@ -176,6 +176,20 @@ def test_a_reset_sets_them_going_again(headgate: Run, given: Rows) -> None:
     assert (item["state"], item["retry_count"], item["stuck"]) == ("pending", 0, False)
 
 
+def test_items_of_every_kind_are_reset(headgate: Run, given: Rows) -> None:
+    async def make(app: App) -> None:
+        await put(app, the_id=details_id(ID), collection=ACTIVITIES)
+        item = await claim(app, await app.items.get(details_id(ID)))
+        await settle(app, change.fail(item, error="Malformed: no JSON", after=None))
+
+    given(make)
+
+    assert headgate("reset", details_id(ID)).exit_code == 0
+
+    [item] = json.loads(headgate("list", "--json").stdout)["data"]
+    assert (item["state"], item["collection"]) == ("pending", "strava.activities")
+
+
 def test_what_cannot_be_reset_does_not_keep_the_others_back(headgate: Run, given: Rows) -> None:
     given(success)
 

@@ -16,6 +16,8 @@ from headgate import (
     InvalidInput,
     JobState,
     JobStatus,
+    NotConnected,
+    NotFound,
     Reason,
     Secret,
 )
@@ -402,6 +404,33 @@ async def test_without_an_id_nothing_is_asked_and_with_one_it_is_fetched(place: 
     assert await place.fetched(sport) == place.channels(sport)
 
 
+@as_test(in_place, works=False, activities=20)
+async def test_what_a_dead_worker_held_is_fetched_when_its_lease_is_over(place: Place) -> None:
+    # Given items in the hands of a worker that has died
+    supervisor = place.app.supervisor()
+    await supervisor.start()
+    await place.until((await place.streams.sync_now(user_id="ada")).job)
+    await supervisor.stop()
+    lease = timedelta(seconds=60)
+    held = await place.app._items.claim(
+        COLLECTION, place.connection.id, limit=50, lease=lease, worker="dead"
+    )
+    job = (await place.streams.backfill(user_id="ada")).job
+
+    # When their job is taken up again before they are back
+    await place.clock.sleep(30)
+    supervisor = place.app.supervisor()
+    await supervisor.start()
+    job = await place.until(job)
+    await supervisor.stop()
+
+    # Then it has not ended without them
+    assert job.state is JobState.SUCCESS
+    assert len(held) > 10
+    assert await place.states() == {"success": 20}
+    assert {(await place.app.items.get(item.id)).crashes for item in held} == {1}
+
+
 @as_test(in_place, activities=190)
 async def test_nothing_is_held_while_a_backfill_sleeps_to_the_next_window(place: Place) -> None:
     # Given more than a window allows
@@ -441,6 +470,26 @@ async def test_credentials_that_are_refused_end_the_job_and_leave_everything_pen
 # ---- whose it is -------------------------------------------------------------------------------
 
 
+@as_test(in_place, activities=2)
+async def test_an_activity_is_its_owners_and_nobody_elses(place: Place) -> None:
+    await place.import_all()
+    theirs = place.id_of(place.sports()[0])
+
+    for ask in (place.streams.find, place.streams.streams):
+        assert await ask(theirs, user_id="ada")
+        with pytest.raises(NotFound):
+            await ask(theirs, user_id="bob")
+        with pytest.raises(NotFound):
+            await ask(f"{theirs}-details")
+    assert await place.streams.list(user_id="bob") == []
+    with pytest.raises(NotFound):
+        await place.streams.reset("nothing")
+    with pytest.raises(NotConnected):
+        await place.streams.sync_now(user_id="bob")
+    with pytest.raises(NotFound):
+        await place.streams.backfill(user_id="bob", connection_id=place.connection.id)
+
+
 @as_test(in_place, activities=0)
 async def test_two_users_of_one_account_each_have_their_own(place: Place) -> None:
     other = await place.site.connect(place.app, "bob")
@@ -453,6 +502,18 @@ async def test_two_users_of_one_account_each_have_their_own(place: Place) -> Non
         [mine] = await place.streams.list(user_id=user)
         assert mine.item.id == activity_id(connection.id, added.id)
         assert mine.item.state is ItemState.SUCCESS
+
+
+@as_test(in_place)
+async def test_a_page_of_a_list_goes_on_after_the_one_before(place: Place) -> None:
+    await place.import_all()
+    first = await place.streams.list(user_id="ada", limit=6)
+    rest = await place.streams.list(user_id="ada", limit=6, after=first[-1].item.id)
+
+    ids = [each.item.id for each in (*first, *rest)]
+    assert ids == sorted({place.id_of(sport) for sport in place.sports()})
+    with pytest.raises(InvalidInput):
+        await place.streams.list(user_id="ada", limit=0)
 
 
 @as_test(in_place)
@@ -470,6 +531,19 @@ async def test_of_several_accounts_one_must_be_named(place: Place) -> None:
 
 
 # ---- asking twice ------------------------------------------------------------------------------
+
+
+@as_test(in_place, works=False)
+async def test_asking_again_while_a_job_is_active_gives_that_job(place: Place) -> None:
+    first = await place.streams.backfill(user_id="ada")
+    again = await place.streams.backfill(user_id="ada")
+    assert (first.created, again.created) == (True, False)
+    assert again.job.id == first.job.id
+
+    first = await place.streams.sync_now(user_id="ada")
+    again = await place.streams.sync_now(user_id="ada")
+    assert (first.created, again.created) == (True, False)
+    assert again.job.id == first.job.id
 
 
 @as_test(in_place, works=False)

@@ -235,6 +235,15 @@ async def test_an_import_that_runs_is_left_alone_and_named(place: WorldPlace) ->
 
 
 @as_test(in_place)
+async def test_a_key_gets_the_same_import(place: WorldPlace) -> None:
+    await place.connect()
+    first = await place.start(key="tick-1")
+    again = await place.check_ins.start_import(user_id="ada", key="tick-1")
+
+    assert (again.created, again.job.id) == (False, first.id)
+
+
+@as_test(in_place)
 async def test_nothing_is_started_for_a_user_without_a_connection(place: WorldPlace) -> None:
     mine = await place.connect("bob")
     with pytest.raises(NotConnected):

@@ -223,7 +223,13 @@ async def test_whichever_is_first_each_exercise_is_sent_once(world: World, first
     assert (await run_live(world, app)).summary.delivered == 0
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 1.9, 3.5])
+@pytest.mark.parametrize(
+    "delay_s",
+    [
+        *(0.0, 1.9, 3.5),
+        *(pytest.param(late, marks=pytest.mark.thorough) for late in (0.7, 2.6, 5.0)),
+    ],
+)
 @with_world
 async def test_both_at_the_same_time_send_each_exercise_once(world: World, delay_s: float) -> None:
     # Given two processes, one with an import and one with a live sync of the same days

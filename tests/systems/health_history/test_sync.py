@@ -22,7 +22,9 @@ from headgate import (
     DayStatus,
     InvalidInput,
     JobState,
+    PlanRequired,
     Reason,
+    paid_history,
 )
 from headgate.flow.explain import format_time
 from headgate.flow.job_view import Reconnect
@@ -33,8 +35,8 @@ from headgate.sandbox.strava import access as strava_access
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, LIVE, NAME
 from tests.connecting import key_entries
-from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start
-from tests.worlds import World, in_world, kinds, with_world
+from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start, user_id
+from tests.worlds import World, in_world, kinds, lanes, with_dying_workers, with_world
 
 pytestmark = pytest.mark.slow
 
@@ -151,6 +153,53 @@ async def test_a_busy_day_takes_its_time_and_stays_within_the_limits(world: Worl
     assert site.external_ids() == site.expected_ids(days)
     assert len(site.external_ids()) == 31 == uploads(site)
     assert site.strava.meter.overshoot() == 0
+
+
+@pytest.mark.thorough
+@with_world
+async def test_two_users_take_turns_day_by_day(world: World) -> None:
+    # Given two users, and a worker with room for one job and little time for each
+    site = Site(world, users=2, google={"shares": SPORTY})
+    app = await site.app(worker=lanes(cold=1))
+    for user in range(2):
+        await site.connect_both(app, user)
+
+    # When the second comes a while after the first
+    first = await start(app, 12, 0)
+    await app.supervisor().start()
+    await until(world, lambda: len(site.activities(0)) == 2)
+    second = await start(app, 12, 1)
+    jobs = [await world.until(app, job.id) for job in (first, second)]
+
+    # Then from there on they take turns
+    assert [job.state for job in jobs] == [JobState.SUCCESS] * 2
+    sent = site.strava.requests.matching(method="POST", path=UPLOADS)
+    turns = [str(site.strava.world.athlete_ids.index(int(each.user or 0))) for each in sent]
+    assert "".join(turns) == "00" + "10" * 10 + "11"
+    for user in range(2):
+        assert site.external_ids(user) == site.expected_ids(days_back(12), user)
+
+
+@pytest.mark.thorough
+@with_world
+async def test_many_at_once_share_the_budget_and_nobody_uploads_twice(world: World) -> None:
+    # Given six users at once, and room for four of them
+    site = Site(world, users=6, google={"shares": SPORTY})
+    app = await site.app(worker=lanes(cold=4))
+    for user in range(6):
+        await site.connect_both(app, user)
+    jobs = [await start(app, 6, user) for user in range(6)]
+    await app.supervisor().start()
+    jobs = [await world.until(app, job.id) for job in jobs]
+
+    # Then each exercise is with its own athlete, and was sent once: who has begun waits
+    assert {job.state for job in jobs} == {JobState.SUCCESS}
+    for user in range(6):
+        assert site.external_ids(user) == site.expected_ids(days_back(6), user)
+    assert uploads(site) == 36
+    for sandbox in (site.google, site.strava):
+        assert sandbox.meter.overshoot() == 0
+        assert sandbox.requests.count(status=429) == 0
 
 
 # ---- outages -----------------------------------------------------------------------------------
@@ -357,6 +406,86 @@ async def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(world: 
 # ---- crashes and races -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("moment", ["uploaded", "before_commit"])
+@with_dying_workers
+async def test_a_crash_after_an_upload_never_makes_a_second_activity(
+    world: World, moment: str
+) -> None:
+    # Given a worker that dies after its second upload, before that day is committed
+    site = Site(world, google={"shares": SPORTY})
+    first, second = await site.app(), await site.app()
+    fitbit, _ = await site.connect_both(first)
+    job = await start(first, 4)
+    host = world.loop.host("first")
+    if moment == "before_commit":
+        settle, settled = first._store.settle, 0
+
+        async def dying(*args: object, **named: object) -> object:
+            nonlocal settled
+            settled += 1
+            if settled == 2:
+                await host.crash_here()
+            return await settle(*args, **named)  # type: ignore[arg-type]
+
+        first._store.settle = dying  # type: ignore[assignment, method-assign]
+    await host.spawn(first.supervisor().start())
+    await until(world, lambda: uploads(site) == 2)
+    if moment == "uploaded":
+        host.crash()
+    await until(world, lambda: host.crashed)
+    made = {each.external_id: each.id for each in site.activities()}
+    assert (await second.jobs.get(job.id)).steps == 1
+
+    # When another takes over
+    await second.supervisor().start()
+    job = await world.until(second, job.id)
+
+    # Then the day was repeated, and Strava has no second activity
+    assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
+    assert uploads(site) == 5
+    assert site.external_ids() == site.expected_ids(days_back(4))
+    # And what is remembered is the first activity's id
+    records = await all_records(second, fitbit.id)
+    for activity in site.activities():
+        number = (activity.external_id or "").split("-")[2].removesuffix(".tcx")
+        assert records[f"exercise:{number}"].data["strava_activity_id"] == activity.id
+    assert made.items() <= {each.external_id: each.id for each in site.activities()}.items()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("late_s", [-0.001, 0.0, 0.0005, 0.001, 0.002, 0.01, 0.3, 3.0])
+@with_world
+async def test_retry_now_racing_the_automatic_resume_starts_the_job_once(
+    world: World, late_s: float
+) -> None:
+    # Given a job that an outage has paused, and two workers
+    site = Site(world, google={"shares": SPORTY})
+    app, other = await site.app(), await site.app()
+    await site.connect_both(app)
+    ends = world.clock.now() + timedelta(minutes=10)
+    site.google.faults.add(Fault(kind=FaultKind.OUTAGE, path="/v4/*", ends_at=ends))
+    job = await start(app, 4)
+    await app.supervisor().start()
+    await other.supervisor().start()
+    job = await world.until(app, job.id, JobState.PAUSED)
+    assert job.wake_at is not None
+    site.wire.sent.clear()
+
+    # When somebody taps "retry now" twice, around the moment at which it resumes by itself
+    await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() + late_s)
+    await asyncio.gather(
+        app.jobs.retry_now(job.id), other.jobs.retry_now(job.id), return_exceptions=True
+    )
+    job = await world.until(app, job.id)
+
+    # Then it was started once: each day was read once, each file was sent once
+    assert job.state is JobState.SUCCESS
+    assert days_read(site) == [str(day) for day in days_back(4)]
+    assert uploads(site) == 4
+    starts = Counter(kinds(await app.jobs.events(job.id)))
+    assert starts["thawed"] + starts["retry_now"] == 1
+
+
 # ---- which days, and for whom ------------------------------------------------------------------
 
 
@@ -395,6 +524,23 @@ async def test_days_that_are_held_are_read_again_only_when_asked(world: World) -
     # What Strava has is not sent again; the totals of the days are compared
     assert everything.summary.unchanged == len(records) - 5
     assert everything.summary.delivered_before == 5
+
+
+@with_world
+async def test_the_past_is_for_those_who_pay(world: World) -> None:
+    site = Site(world)
+    app = await site.app(entitlement=paid_history)
+    await site.connect_both(app)
+    await app.users.set_plan(user_id(0), "free")
+
+    # When somebody on the free plan asks, then nothing is made
+    with pytest.raises(PlanRequired, match="paid plans"):
+        await start(app, 3)
+    assert await app.jobs.list() == []
+
+    # And when they pay, the same request is fine
+    await app.users.set_plan(user_id(0), "premium")
+    assert (await start(app, 3)).state is JobState.PENDING
 
 
 @with_world

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headgate import (
+    ActiveJobExists,
     Conflict,
     InvalidInput,
     Job,
@@ -437,6 +438,20 @@ async def test_a_dry_run_tells_what_a_run_would_do_and_changes_nothing(desk: Des
     assert (await summary(desk, await desk.run())).processed == PAGES
 
 
+async def test_one_run_at_a_time_for_each_graph(sqlite_address: str, tmp_path: Path) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
+        with pytest.raises(Conflict, match="nothing to cancel"):
+            await desk.notes.cancel(user_id=USER)
+        desk.embedder.hold.clear()
+        started = await desk.start()
+        await desk.embedder.held.wait()
+        with pytest.raises(ActiveJobExists) as refused:
+            await desk.start()
+        assert refused.value.job_id == started.id
+        with pytest.raises(ActiveJobExists):
+            await desk.notes.resume(user_id=USER)
+
+
 async def test_a_graph_that_is_not_connected_is_refused(desk: Desk) -> None:
     named: dict[str, Any] = {"user_id": USER, "connection_id": "conn_none"}
 
@@ -452,6 +467,23 @@ async def test_a_graph_that_is_not_connected_is_refused(desk: Desk) -> None:
             await asked
 
     assert await desk.app.jobs.list() == []
+
+
+async def test_nobody_finds_another_s_notes_or_runs(sqlite_address: str, tmp_path: Path) -> None:
+    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
+        job = await desk.run()
+        with pytest.raises(NotConnected):
+            await desk.notes.search("anything", user_id="eve")
+        with pytest.raises(NotFound):
+            await desk.notes.search("anything", user_id="eve", connection_id=desk.connection.id)
+        with pytest.raises(NotFound):
+            await desk.notes.get(job.id, user_id="eve")
+        assert await desk.notes.last(user_id="eve") is None
+
+        await desk.app.connections.connect_with_token(
+            ROAM, user_id="eve", token=Secret(desk.roam.token()), external_id="graph-1"
+        )
+        assert (await desk.notes.search("anything", user_id="eve")).data == []
 
 
 async def test_erasing_a_user_deletes_that_user_s_indexes(
