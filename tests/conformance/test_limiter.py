@@ -189,6 +189,51 @@ async def test_backfill_leaves_the_reserve_and_live_work_takes_it(
     assert reason_of(await acquire(limiter, STRAVA)) is RefusalReason.SPENT
 
 
+@twice_decided
+async def test_backfill_waits_a_second_however_much_is_left(limiter: Limiter) -> None:
+    plenty = Budget("plenty", [Limit(100_000, per="15min", reserve=20)])
+    await granted(limiter, plenty, COLD)
+
+    assert (await exhausted(limiter, plenty, COLD)).wait_s == 1.0
+
+
+@twice_decided
+async def test_the_reserve_shrinks_with_the_window_where_it_may(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given ten left of a hundred, in the middle of a window that keeps twenty, half of it now
+    budget = Budget(
+        "decays", [Limit(100, per="15min", reserve=20)], reserve_decay=True, paced=False
+    )
+    clock.advance(150)
+    await limiter.charge(budget, COLD, times=90)
+    [window] = (await limiter.use(budget, connection_id=None)).windows
+    assert (window.remaining, window.reserved) == (10, 10)
+
+    # When backfill asks now, and when it was told to
+    answer = await exhausted(limiter, budget, COLD)
+    clock.advance(answer.wait_s)
+
+    # Then the first was refused, and the second is granted long before the window ends
+    assert answer.reason is RefusalReason.RESERVE
+    assert answer.until < QUARTER
+    await granted(limiter, budget, COLD)
+
+
+@twice_decided
+async def test_a_reserve_that_may_not_shrink_is_kept_to_the_end_of_the_window(
+    limiter: Limiter, clock: ManualClock
+) -> None:
+    # Given fifteen left in the middle of a window: more than would be kept if it shrank
+    budget = Budget("fixed", [Limit(100, per="15min", reserve=20)], paced=False)
+    clock.advance(150)
+    await limiter.charge(budget, COLD, times=85)
+
+    # When backfill asks, then it waits for the next window
+    answer = await exhausted(limiter, budget, COLD)
+    assert (answer.reason, answer.until) == (RefusalReason.RESERVE, QUARTER + GUARD)
+
+
 # ---- many at once ------------------------------------------------------------------------------
 
 

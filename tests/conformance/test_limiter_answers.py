@@ -70,6 +70,14 @@ async def test_a_request_needs_a_slot_as_well_as_room(limiter: Limiter) -> None:
     assert reason_of(await acquire(limiter, SLOTS)) is RefusalReason.SLOTS
 
 
+@twice_decided
+async def test_a_free_slot_is_no_way_around_a_spent_window(limiter: Limiter) -> None:
+    budget = Budget("both", [Limit(1, per="hour")], slots=5, paced=False)
+    await limiter.release(budget, HOT, await granted(limiter, budget))
+
+    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
+
+
 async def test_a_slot_whose_worker_died_is_free_after_its_lease(
     limiter: Limiter, clock: ManualClock
 ) -> None:
@@ -240,6 +248,17 @@ async def test_the_providers_count_corrects_ours_upwards(limiter: Limiter) -> No
 
 
 @twice_decided
+async def test_the_providers_count_never_lowers_ours(limiter: Limiter) -> None:
+    # Given ten requests, of which the provider has seen five: the rest is on its way
+    *_, last = await spend(limiter, STRAVA, 10)
+    await limiter.observe(STRAVA, HOT, last, {"15min": 5})
+    await limiter.observe(STRAVA, HOT, last, {"15min": 4})
+
+    quarter, day = (await limiter.use(STRAVA, connection_id=None)).windows
+    assert (quarter.used, quarter.theirs, day.theirs) == (10, 5, None)
+
+
+@twice_decided
 async def test_counts_of_limits_that_are_not_declared_are_ignored(limiter: Limiter) -> None:
     grant = await granted(limiter, STRAVA)
     await limiter.observe(STRAVA, HOT, grant, {"month": 10_000})
@@ -291,6 +310,39 @@ async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
     clock.advance(answers[0].wait_s)
     await granted(elsewhere, STRAVA)
     assert (await limiter.use(STRAVA, connection_id=None)).closed_until is None
+
+
+@twice_decided
+async def test_a_429_with_the_day_spent_closes_until_midnight(limiter: Limiter) -> None:
+    # Given a budget of which the quarter is spent and the day too, as the provider tells
+    grant = await granted(limiter, STRAVA)
+    await limiter.observe(STRAVA, HOT, grant, {"15min": 100, "day": 1000})
+
+    closed = await limiter.close_budget(STRAVA, HOT, retry_after_s=None)
+
+    assert closed == closed_for(MIDNIGHT + GUARD - NOON_05)
+
+
+@twice_decided
+async def test_a_429_that_says_how_long_is_believed_within_reason(limiter: Limiter) -> None:
+    # The longest come last: none opens what another has closed for longer.
+    for said_s, closed_s in ((-5.0, 1), (0.0, 1), (1.5, 1.5), (90.0, 90), (10**9, 25 * 3600)):
+        closed = await limiter.close_budget(STRAVA, HOT, retry_after_s=said_s)
+
+        assert closed == closed_for(timedelta(seconds=closed_s))
+        assert (await exhausted(limiter, STRAVA)).until == closed.until
+
+
+@twice_decided
+async def test_a_429_of_a_budget_that_limits_nothing_says_how_long_to_wait(
+    limiter: Limiter,
+) -> None:
+    nothing = Budget("nothing", [])
+    await granted(limiter, nothing)
+
+    for said_s, closed_s in ((None, 60), (5, 5)):
+        closed = await limiter.close_budget(nothing, HOT, retry_after_s=said_s)
+        assert closed == closed_for(timedelta(seconds=closed_s))
 
 
 @twice_decided
