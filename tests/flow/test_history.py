@@ -149,6 +149,10 @@ async def test_days_that_are_held_are_not_read_again_unless_asked(world: World) 
     assert (await app.jobs.view(third)).message == "Done: every day was imported already."
     assert len(source.calls) == 1
 
+    # Unless all are asked for: then they are read again, and nothing of them has changed
+    fourth = await world.until(app, (await submit_history(app, reprocess="all")).id)
+    assert (fourth.summary.unchanged, fourth.summary.inserted) == (10, 0)
+
 
 @with_world
 async def test_the_same_key_gives_the_same_job_whatever_is_held_by_now(world: World) -> None:

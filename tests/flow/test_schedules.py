@@ -286,6 +286,21 @@ async def test_missed_ticks_are_dropped_where_that_is_wanted(nights: Nights) -> 
     assert state.last_tick is None
 
 
+@as_test(play, nightly(catch_up="all"))
+async def test_all_missed_ticks_fire_where_that_is_wanted(nights: Nights) -> None:
+    await nights.users("ada")
+    await nights.fire()
+    await nights.until(TWO + timedelta(days=2, hours=1))
+
+    await nights.fire()
+
+    ticks = await nights.ticks()
+    assert [tick.tick for tick in ticks] == [TWO + timedelta(days=n) for n in range(3)]
+    # One job at a time for a connection: the later ticks find the first one's active.
+    assert [(tick.queued, tick.skipped) for tick in ticks] == [(1, 0), (0, 1), (0, 1)]
+    assert await nights.skipped(ticks[1].tick) == {"ada": SkipReason.JOB_ACTIVE}
+
+
 # ---- who gets a job ----------------------------------------------------------------------------
 
 
