@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headgate import App
-from headgate.model.delivery import reject
+from headgate.model.delivery import reject, succeed
 from headgate.toolkit.commands.loading import CONFIG, DECLINED, FAILED, USAGE
 from tests.cli.conftest import Run, Use
 
@@ -59,6 +59,16 @@ async def kill(app: App, target: str) -> None:
         await drainer.store.settle(reject(each.delivery, error="it answered 422: no such order"))
 
 
+async def accept_one(app: App, run: str) -> None:
+    """Let every target have accepted the message of that run."""
+    drainer = app.outbox.drainer
+    for target in ("local", "staging"):
+        [due] = await drainer.store.claim(
+            target, ["orders"], run_id=run, limit=1, lease=drainer.claims.lease, worker="w"
+        )
+        await drainer.store.settle(succeed(due.delivery))
+
+
 def test_a_list_is_filtered_and_told_line_by_line(outbox: Run, in_app: Use) -> None:
     ada, bob = in_app(a_few)
 
@@ -72,6 +82,7 @@ def test_a_list_is_filtered_and_told_line_by_line(outbox: Run, in_app: Use) -> N
     assert listed("--state", "dead", "--state", "sent") == []
     assert listed("--topic", "others") == []
     assert listed("--env", "local", "--after", ada) == [bob]
+    assert "no deliveries" in outbox("list", "--user", "eve").stderr
     first = outbox("list", "--env", "local", "--limit", "1")
     assert f"there are more: --after {ada}" in first.stderr
     page = json.loads(outbox("list", "--env", "local", "--limit", "1", "--json").stdout)
@@ -210,6 +221,17 @@ def test_a_purge_goes_by_the_applications_setting(outbox: Run, in_app: Use) -> N
         "messages": 0,
         "older_than_days": 0.5,
     }
+
+
+def test_a_purge_deletes_what_was_sent_long_enough_ago(outbox: Run, in_app: Use) -> None:
+    _, bob = in_app(a_few)
+    in_app(lambda app: accept_one(app, "run-0"))
+
+    assert json.loads(outbox("purge", "--json").stdout) == {"messages": 0, "older_than_days": 7.0}
+    assert len(outbox("list").stdout.splitlines()) == 4
+    assert outbox("purge", "--older-than", "0").stdout.startswith("purged: 1 message that all")
+    left = [line.split("\t")[0] for line in outbox("list").stdout.splitlines()]
+    assert left == [bob, bob.replace(".local", ".staging")]
 
 
 def test_dead_ones_are_purged_only_if_that_is_meant(outbox: Run, in_app: Use) -> None:

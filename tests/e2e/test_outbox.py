@@ -191,7 +191,8 @@ def test_a_wrong_key_by_hand_stops_nothing(shop: Shop) -> None:
 
 def test_deliveries_are_retried_by_name_and_those_that_cannot_be_are_told(shop: Shop) -> None:
     shop.enqueue_payloads([{"not": "a batch"}])
-    shop.run("drain", "--env", "local")
+    drained = shop.run("drain", "--env", "local")
+    assert (drained.code, "sent 0 · failed 0 · dead 1" in drained.stdout) == (1, True)
     [dead] = shop.json("list")["data"]
 
     ended = shop.run("retry", dead["id"], "nothing")
@@ -250,6 +251,18 @@ def test_a_worker_forgets_what_was_sent_long_enough_ago(shop: Shop) -> None:
 
         assert process.wait() == 0
     assert shop.states() == {"sent": 1}
+
+
+@pytest.mark.thorough
+def test_a_worker_for_a_protected_target_names_it_twice(shop: Shop) -> None:
+    shop.enqueue(2, to="production")
+    named = ("--env", "production", "--confirm", "production")
+    with started(shop.environment, shop.folder, "outbox", "worker", *named) as process:
+        wait_for(process, "drain_ended")
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait() == 0
+    assert shop.accepted("production") == 2
 
 
 def test_a_drain_that_is_interrupted_finishes_what_it_sends(shop: Shop) -> None:
