@@ -29,7 +29,16 @@ async def site(file: Path, clock: ManualClock) -> AsyncIterator[Rig]:
         yield made
 
 
-@pytest.mark.parametrize(("size", "scheme"), [("phone", "light"), ("desk", "dark")])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        *(("phone", "light"), ("desk", "dark")),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in (("phone", "dark"), ("desk", "light"))
+        ),
+    ],
+)
 async def test_the_front_page_says_what_runs_here_and_leads_on(
     site: Rig, open_page: OpenPage, watched: Watched, scheme: str, size: str
 ) -> None:

@@ -11,7 +11,16 @@ from tests.web.pages.imports import USER
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest.mark.parametrize(("scheme", "scripts"), [("light", True), ("dark", False)])
+@pytest.mark.parametrize(
+    ("scheme", "scripts"),
+    [
+        *(("light", True), ("dark", False)),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in (("light", False), ("dark", True))
+        ),
+    ],
+)
 async def test_one_button_turns_them_off_and_on(
     served: Rig, open_page: OpenPage, watched: Watched, scheme: str, scripts: bool
 ) -> None:

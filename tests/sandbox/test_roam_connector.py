@@ -183,16 +183,17 @@ def test_a_deleted_page_is_not_listed_and_is_missing_when_pulled() -> None:
     at_roam(main)
 
 
-def test_thousands_of_pages_are_listed_in_two_requests() -> None:
+@pytest.mark.parametrize("pages", [2_000, pytest.param(5_000, marks=pytest.mark.thorough)])
+def test_thousands_of_pages_are_listed_in_two_requests(pages: int) -> None:
     async def main(site: Site) -> None:
         listed = await list_pages(site.http)
 
-        assert len(listed) == len({page.uid for page in listed}) == 2_000
+        assert len(listed) == len({page.uid for page in listed}) == pages
         # The detour to the peer comes on top.
         assert len(site.wire.sent) == 3
         assert len(site.gate.asked) == 3
 
-    at_roam(main, pages=2_000)
+    at_roam(main, pages=pages)
 
 
 def test_a_graph_that_is_too_large_for_one_query_is_listed_in_slices() -> None:

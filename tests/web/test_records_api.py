@@ -153,7 +153,7 @@ def test_a_record_is_shown_by_its_key_and_anothers_is_not_there(tmp_path: Path) 
     serving(tmp_path, main, *syncs())
 
 
-@pytest.mark.parametrize("page", [2, 500])
+@pytest.mark.parametrize("page", [1, 2, 500])
 @pytest.mark.security(2)
 def test_everything_that_matches_is_exported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int

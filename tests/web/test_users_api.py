@@ -40,6 +40,13 @@ def test_a_user_is_seen_and_got_with_everything(tmp_path: Path) -> None:
         assert got.json() == seen.json()
         again = await ada.get("/v1/users/ada", headers={"If-None-Match": got.headers["etag"]})
         assert again.status_code == 304
+        # An admin's list has them in the order of their ids, each as it is told alone.
+        admin = await served.admin()
+        await admin.post("/v1/users/aaron/seen")
+        await admin.post("/v1/users/bob/seen")
+        listed = (await admin.get("/v1/users")).json()["data"]
+        assert [each["id"] for each in listed] == ["aaron", "ada", "bob"]
+        assert listed[1] == got.json()
 
     serving(tmp_path, main)
 

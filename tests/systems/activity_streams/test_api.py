@@ -423,6 +423,9 @@ async def test_only_the_channels_that_were_asked_for(served: Served) -> None:
     assert two["channels_available"] == sorted(whole)
     # Strava knows it, this activity has none.
     assert none["stream_data"] == {}
+    # And nobody else gets some of it.
+    bob = await served.client(user_id="bob")
+    problem(await bob.get(path, params={"channels": "watts"}), 404, "not_found")
 
 
 @as_test(serving_activities)

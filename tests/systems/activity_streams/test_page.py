@@ -244,7 +244,7 @@ async def test_the_chart_is_of_the_channels_that_are_chosen(
         "ar-EG",
         *(
             pytest.param(name, marks=pytest.mark.thorough)
-            for name in ("de-CH", "zh-Hant-TW", "tlh")
+            for name in ("en-GB", "de-CH", "hi-IN", "zh-Hant-TW", "tlh")
         ),
     ],
 )

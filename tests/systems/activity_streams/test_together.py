@@ -93,6 +93,7 @@ def scopes_in(url: str) -> list[str]:
     return parse_qs(urlsplit(url).query)["scope"][0].split(",")
 
 
+@pytest.mark.thorough
 async def test_the_routes_the_pages_and_the_syncs_of_all_are_there(place: Place) -> None:
     paths = set(place.web.openapi()["paths"])
     assert paths >= {"/v1/reading-list", "/v1/activities", "/jobs/{jobId}/status", "/v1/jobs"}

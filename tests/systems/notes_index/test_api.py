@@ -236,9 +236,13 @@ async def test_users_may_be_let_delete_their_own_index(sqlite_address: str, tmp_
 
 async def test_events_have_the_names_and_fields_of_the_specification(desk: Desk) -> None:
     ann = await desk.ann()
-    await desk.run()
+    first = await desk.run()
     desk.roam.add_page(NewPage(title="More", blocks=[NewBlock("text")]))
     job = await desk.run(since=1)
+    # Its run is the first of all in their list.
+    runs = (await told(ann, RUNS))["data"]
+    assert [each["run_id"] for each in runs] == [job.id, first.id]
+    assert all(list(each) == FIELDS for each in runs)
 
     page = await told(ann, f"{RUNS}/{job.id}/events")
     events = {each["event"]: each for each in page["data"]}

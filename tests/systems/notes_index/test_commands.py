@@ -228,6 +228,29 @@ def test_what_is_indexed_is_deleted_only_after_its_number_was_confirmed(notebook
     assert error["type"] == "ConfirmationMissing"
 
 
+@pytest.mark.thorough
+def test_another_number_than_was_told_confirms_nothing(notebook: Notebook) -> None:
+    with notebook.work():
+        assert notebook.anns("start", "--wait").code == 0
+        for option in ("--clear", "--recreate-collection"):
+            refused = notebook.anns("start", option, "--confirm-pages", "1")
+            assert refused.code == 3
+            assert f"--confirm-pages {PAGES}" in refused.stderr
+            told = notebook.json("start", option, "--confirm-pages", str(PAGES), "--wait")
+            assert (told["status"], told["summary"]["updated"]) == ("success", PAGES)
+
+
+@pytest.mark.thorough
+def test_a_limited_run_looks_for_what_is_left(notebook: Notebook) -> None:
+    limited = ("start", "--wait", "--mode", "limit", "--limit", "2")
+    with notebook.work():
+        first = lines_of(notebook.anns(*limited))
+        assert first[2].startswith(f"{PAGES} pages in the graph: 2 indexed")
+        assert notebook.anns("start", "--wait").code == 0
+        again = lines_of(notebook.anns(*limited))
+        assert again[2] == f"{PAGES} pages in the graph: 0 indexed, {PAGES} not edited"
+
+
 def test_what_is_wrong_is_named(notebook: Notebook) -> None:
     for arguments, named in (
         (["start", "--since", "yesterday"], "since: 'yesterday' is not a time"),

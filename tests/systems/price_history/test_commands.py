@@ -283,6 +283,18 @@ def test_what_is_wrong_is_named(
         (("list",), True),
         (("list", "--env", "staging"), False),
         (("replay", "--env", "staging", "--since", "2026-01-01"), False),
+        *(
+            pytest.param(each, chosen, marks=pytest.mark.thorough)
+            for each, chosen in (
+                (("drain",), False),
+                (("worker",), False),
+                (("list",), False),
+                (("list", "--env", "staging"), True),
+                (("replay", "--env", "staging", "--since", "2026-01-01"), True),
+                (("resume", "--env", "staging"), True),
+                (("resume", "--env", "staging"), False),
+            )
+        ),
     ],
 )
 def test_half_a_pair_is_named_by_every_command_that_needs_it(
