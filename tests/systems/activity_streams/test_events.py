@@ -106,14 +106,17 @@ async def test_what_was_entered_by_hand_is_known_without_streams(place: Place) -
     assert (place.asked("/streams"), place.asked("/laps")) == (0, 0)
 
 
+@pytest.mark.parametrize("step_s", [0.1, pytest.param(0.05, marks=pytest.mark.thorough)])
 @as_test(in_place, activities=0)
-async def test_events_that_come_while_a_job_is_active_are_not_lost(place: Place) -> None:
+async def test_events_that_come_while_a_job_is_active_are_not_lost(
+    place: Place, step_s: float
+) -> None:
     # When events come in at every moment of a job's life, its end included
     late: list[float] = []
-    for tenths in range(12):
+    for step in range(round(1.2 / step_s)):
         first, second = (place.strava.world.add(NewActivity()) for _ in range(2))
         await place.streams.handle_event(place.event(first))
-        await place.clock.sleep(tenths * 0.1)
+        await place.clock.sleep(step * step_s)
         began = place.clock.monotonic()
         await place.streams.handle_event(place.event(second))
         assert place.clock.monotonic() - began < 1.0

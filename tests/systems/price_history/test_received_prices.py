@@ -125,8 +125,8 @@ async def test_what_is_no_cursor_and_what_cannot_be_asked_for_is_refused(local: 
         assert problem(answer, 422, "invalid_input")["field"] == next(iter(asked)), asked
 
 
-async def test_a_far_cursor_is_the_end_of_the_list(local: Receiver) -> None:
-    ada = await local.scraper()
+async def test_a_far_cursor_is_the_end_of_the_list(receiver: Receiver) -> None:
+    ada = await receiver.scraper()
     await ada.post(BATCH, json=batch(item("a")))
 
     assert await listed(ada, after=coded("\U0010ffff", "s", "9" * 17, "r")) == []

@@ -123,8 +123,8 @@ async def test_other_content_is_a_conflict_of_that_item_alone(receiver: Receiver
         assert after[:3] == before and [row["productId"] for row in after] == ["1", "2", "3", "4"]
 
 
-async def test_of_two_in_one_batch_the_first_counts(local: Receiver) -> None:
-    ada = await local.scraper()
+async def test_of_two_in_one_batch_the_first_counts(receiver: Receiver) -> None:
+    ada = await receiver.scraper()
 
     answer = await ada.post(BATCH, json=batch(item(1), item(1), item(1, price=8), {}, item(2)))
 
@@ -261,8 +261,8 @@ async def test_numbers_beyond_all_measure_are_errors_of_their_item(local: Receiv
     assert [row["price"] for row in await listed(ada)] == ["9" * 18 + ".5"]
 
 
-async def test_a_full_batch_fits_and_a_larger_body_is_refused(local: Receiver) -> None:
-    ada = await local.scraper()
+async def test_a_full_batch_fits_and_a_larger_body_is_refused(receiver: Receiver) -> None:
+    ada = await receiver.scraper()
     full = batch(*[item(number, note="x" * 3000) for number in range(ITEMS_MAX)])
 
     answer = await ada.post(BATCH, json=full)
@@ -270,7 +270,7 @@ async def test_a_full_batch_fits_and_a_larger_body_is_refused(local: Receiver) -
     elsewhere = await ada.post("/v1/jobs", json={"source": "x" * 70_000})
 
     assert answer.json() == {"accepted": ITEMS_MAX, "errors": []}
-    assert await local.count() == ITEMS_MAX
+    assert await receiver.count() == ITEMS_MAX
     problem(large, 413, "payload_too_large")
     problem(elsewhere, 413, "payload_too_large")
 
