@@ -14,12 +14,11 @@ import pytest
 from headgate.connectors.vectors import VectorCollection
 from tests.faults.vector_worker import DOCUMENTS, RACES, version
 from tests.processes import Process, started
-from tests.profiles import THOROUGH
 from tests.vectors import document, opened, texts_of
 
 MODULE = "tests.faults.vector_worker"
 #: When to kill, counted from the beginning of a write, which takes about ten milliseconds.
-KILL_AFTER_MS = (0, 3, 8) if THOROUGH else (3,)
+KILL_AFTER_MS = [3, *(pytest.param(each, marks=pytest.mark.thorough) for each in (0, 8))]
 
 
 def _go(*workers: Process) -> None:
@@ -43,35 +42,28 @@ async def _versions(notes: VectorCollection) -> list[int]:
     return numbers
 
 
+@pytest.mark.parametrize("after_ms", KILL_AFTER_MS)
 async def test_a_writer_that_is_killed_loses_no_document_and_leaves_no_mixture(
-    tmp_path: Path,
+    tmp_path: Path, after_ms: int
 ) -> None:
-    with ExitStack() as stack:
-        folders = [tmp_path / str(after_ms) for after_ms in KILL_AFTER_MS]
-        workers = [
-            stack.enter_context(started(MODULE, str(folder), "rewrite", "w")) for folder in folders
-        ]
-        _go(*workers)
-        done = []
-        for after_ms, worker in zip(KILL_AFTER_MS, workers, strict=True):
-            worker.wait_for_line("done 2")
-            number = int(worker.wait_for_line("begin").split()[1])
-            # Until the write has ended, or it is time.
-            select.select([worker.stdout], [], [], after_ms / 1000)
-            worker.send_signal(signal.SIGKILL)
-            assert worker.wait() == -signal.SIGKILL
-            done.append(number - 1)
+    with started(MODULE, str(tmp_path), "rewrite", "w") as worker:
+        _go(worker)
+        worker.wait_for_line("done 2")
+        last = int(worker.wait_for_line("begin").split()[1]) - 1
+        # Until the write has ended, or it is time.
+        select.select([worker.stdout], [], [], after_ms / 1000)
+        worker.send_signal(signal.SIGKILL)
+        assert worker.wait() == -signal.SIGKILL
 
-    for folder, last in zip(folders, done, strict=True):
-        # When it was killed, every document is whole, and none is older than what was said
-        notes = await opened(folder)
-        numbers = await _versions(notes)
-        assert min(numbers) >= last
+    # When it was killed, every document is whole, and none is older than what was said
+    notes = await opened(tmp_path)
+    numbers = await _versions(notes)
+    assert min(numbers) >= last
 
-        # And the next write leaves nothing of the old versions
-        await notes.upsert([version(f"page-{each}", 1_000) for each in range(DOCUMENTS)])
-        assert await _versions(notes) == [1_000] * DOCUMENTS
-        assert await notes.count() == DOCUMENTS
+    # And the next write leaves nothing of the old versions
+    await notes.upsert([version(f"page-{each}", 1_000) for each in range(DOCUMENTS)])
+    assert await _versions(notes) == [1_000] * DOCUMENTS
+    assert await notes.count() == DOCUMENTS
 
 
 @pytest.mark.thorough
