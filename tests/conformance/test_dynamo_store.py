@@ -361,7 +361,7 @@ async def test_a_chunk_leaves_room_in_the_row_for_what_comes_after_it(
 
 
 # Moto allows 405,000 bytes.
-@pytest.mark.parametrize("dynamo_table", ["ministack"], indirect=True)
+@pytest.mark.parametrize("new_table", ["ministack"], indirect=True)
 @pytest.mark.parametrize("before", [None, {}], ids=["new", "changed"])
 async def test_a_record_is_measured_as_it_is_stored(
     dynamo_store: DynamoStore, client: FaultyClient, before: dict[str, Any] | None

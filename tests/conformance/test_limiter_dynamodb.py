@@ -120,7 +120,7 @@ async def test_a_ledger_with_every_window_and_slot_in_use_is_far_from_the_larges
 
 
 # Moto takes no lock between a condition and its write, so there both of two writers may win.
-@pytest.mark.parametrize("dynamo_table", ["ministack"], indirect=True)
+@pytest.mark.parametrize("new_table", ["ministack"], indirect=True)
 @pytest.mark.parametrize("budget", [BUDGET, BOTH], ids=["one ledger", "two ledgers"])
 async def test_of_several_processes_at_once_no_more_is_granted_than_there_is(
     limiter: DynamoLimiter,
@@ -274,7 +274,7 @@ async def test_a_grant_whose_answer_was_lost_is_counted_and_not_given(
 
 
 # Moto does not know a transaction again that it has made.
-@pytest.mark.parametrize("dynamo_table", ["ministack"], indirect=True)
+@pytest.mark.parametrize("new_table", ["ministack"], indirect=True)
 async def test_a_transaction_whose_answer_was_lost_is_counted_once(
     limiter: DynamoLimiter, client: FaultyClient
 ) -> None:

@@ -197,6 +197,8 @@ def test_an_admin_exports_a_user_and_erases_them(tmp_path: Path) -> None:
         assert (await admin.get("/v1/users/ada/export")).text == ""
         again = (await admin.delete("/v1/users/ada")).json()
         assert (again["finished"], again["deleted"]) == (True, {})
+        # What is wrong is told before the first line is sent.
+        problem(await admin.get("/v1/users/a%E2%80%8Bb/export"), 422, "invalid_input")
 
     serving(tmp_path, main)
 

@@ -112,8 +112,11 @@ class Users:
         return user
 
     def export(self, user_id: str) -> AsyncIterator[JsonObject]:
-        """Everything that is stored of the user, without secrets, each row with its `type`."""
-        return self._known_data.export(user_id)
+        """Everything that is stored of the user, without secrets, each row with its `type`.
+
+        A wrong id is refused here, before the first row is asked for.
+        """
+        return self._known_data.export(check_name("user_id", user_id))
 
     async def forget(
         self,

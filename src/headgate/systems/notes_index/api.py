@@ -256,7 +256,7 @@ async def cancel(
     operation_id="get_run_status",
     summary="Get the status of the last run",
     response_model=RunModel,
-    responses={**NOT_MODIFIED, **get_problems()},
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def status(
     request: Request,
