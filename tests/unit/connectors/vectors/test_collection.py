@@ -28,6 +28,8 @@ from headgate.connectors.vectors.tables import FILES_MAX, folder_of
 from tests.profiles import examples
 from tests.vectors import LetterEmbedder, document, labelled, letters, opened, texts_of
 
+pytestmark = pytest.mark.usefixtures("imported")
+
 #: Fewer than there really may be, which would take a second.
 VERSIONS_MAX = 10
 

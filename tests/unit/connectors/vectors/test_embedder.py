@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-import subprocess
 import sys
 from typing import Any
 
@@ -12,6 +11,8 @@ import pytest
 from headgate import InvalidInput
 from headgate.connectors.vectors import WordLlamaEmbedder
 from headgate.connectors.vectors.embedder import TEXT_CHARACTERS_MAX, TEXTS_AT_ONCE
+
+pytestmark = pytest.mark.usefixtures("imported")
 
 
 async def test_a_vector_depends_on_its_text_alone() -> None:
@@ -72,19 +73,16 @@ async def test_a_text_without_end_is_refused_by_its_place() -> None:
         await WordLlamaEmbedder().embed(["", "a" * (TEXT_CHARACTERS_MAX + 1)])
 
 
-def test_how_the_program_logs_is_left_alone() -> None:
-    program = """
-import asyncio, logging
-from headgate.connectors.vectors import WordLlamaEmbedder
-asyncio.run(WordLlamaEmbedder().embed(["text"]))
-root = logging.getLogger()
-print(root.handlers, root.level)
-"""
-    said = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        capture_output=True,
-        check=True,
-        encoding="utf-8",
-    )
-    assert said.stdout.split() == ["[]", str(logging.WARNING)]
-    assert said.stderr == ""
+async def test_how_the_program_logs_is_left_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    with pytest.MonkeyPatch.context() as program:
+        # Given a program that has not set up its logs, and has not imported the model
+        program.setattr(root, "handlers", [])
+        for name in [name for name in sys.modules if name.partition(".")[0] == "wordllama"]:
+            program.delitem(sys.modules, name)
+
+        await WordLlamaEmbedder().embed(["text"])
+
+        assert "wordllama" in sys.modules
+        assert (root.handlers, root.level) == ([], logging.WARNING)
+    assert capfd.readouterr() == ("", "")

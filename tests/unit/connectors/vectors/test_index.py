@@ -11,6 +11,8 @@ from headgate.connectors.vectors.index import MARKER
 from headgate.connectors.vectors.tables import folder_of
 from tests.vectors import LetterEmbedder, document
 
+pytestmark = pytest.mark.usefixtures("imported")
+
 
 async def test_a_folder_is_made_where_it_is_not_there_and_found_again(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "index"
