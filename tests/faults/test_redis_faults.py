@@ -5,7 +5,7 @@ for itself is the judge.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -44,32 +44,28 @@ BUDGET = Budget("strava", [Limit(20, per="15min"), Limit(60, per="day")], paced=
 LEDGER_KEY = "{headgate}:budget:strava"
 REPLICATED_MS = 20_000
 
+Connect = Callable[[str], RedisLimiter]
+
 
 class Provider:
     """Counts what arrives, and tells it in every answer."""
 
-    def __init__(self, clock: ManualClock, budget: Budget = BUDGET) -> None:
+    def __init__(self, clock: ManualClock) -> None:
         self.meter = Meter(
             clock,
             [
-                Window(
-                    name=each.name,
-                    limit=each.amount,
-                    seconds=each.seconds,
-                    rolling=each.rolling,
-                )
-                for each in budget.limits
+                Window(name=each.name, limit=each.amount, seconds=each.seconds)
+                for each in BUDGET.limits
             ],
         )
-        self._budget = budget
 
     async def send(self, limiter: Limiter, *, tells: bool = True) -> Answer:
         """Ask, and send what is granted."""
-        answer = await acquire(limiter, self._budget)
+        answer = await acquire(limiter, BUDGET)
         if isinstance(answer, Granted):
             reading = self.meter.arrive()
             if tells:
-                await limiter.observe(self._budget, HOT, answer, reading.used)
+                await limiter.observe(BUDGET, HOT, answer, reading.used)
         return answer
 
     async def send_all(self, *limiters: Limiter, tells: bool = True) -> list[Answer]:
@@ -128,10 +124,24 @@ def memory() -> RequestStarted:
 
 
 @pytest.fixture
-def limiter(
-    server: servers.ValkeyServer, opened: Opened, clock: ManualClock, memory: RequestStarted
-) -> RedisLimiter:
-    return opened.redis(server.url, clock, memory)
+def connect(opened: Opened, clock: ManualClock, memory: RequestStarted) -> Connect:
+    """Connects another process to the server at a URL."""
+    return lambda url: opened.redis(url, clock, memory)
+
+
+@pytest.fixture
+def limiter(server: servers.ValkeyServer, connect: Connect) -> RedisLimiter:
+    return connect(server.url)
+
+
+@pytest.fixture
+def database_away(memory: RequestStarted, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes the database fail at what it is asked."""
+
+    async def is_away(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the database does not answer")
+
+    return lambda question: monkeypatch.setattr(memory, question, is_away)
 
 
 async def restart(server: servers.ValkeyServer, *limiters: Limiter) -> None:
@@ -216,34 +226,25 @@ async def test_a_flushed_script_is_loaded_again(
 # ---- restarted empty ---------------------------------------------------------------------------
 
 
-async def test_the_first_use_ever_is_not_unknown(
-    limiter: RedisLimiter, memory: RequestStarted, provider: Provider
-) -> None:
-    # Given a Redis that has never counted, and a database that says so
-    # When it is asked
-    answer = await provider.send(limiter, tells=False)
-
-    # Then the whole budget is there, and that it has begun is remembered
-    assert isinstance(answer, Granted)
-    assert answer.remaining == 19
-    assert memory.begun
-
-
 @pytest.mark.fault(15)
 @pytest.mark.parametrize("tells", [False, True], ids=["tells nothing", "tells its count"])
 async def test_restarted_empty_it_goes_on_from_the_most_that_can_have_been_granted(
     limiter: RedisLimiter,
     server: servers.ValkeyServer,
-    opened: Opened,
-    clock: ManualClock,
+    connect: Connect,
     memory: RequestStarted,
     provider: Provider,
     tells: bool,
 ) -> None:
-    # Given two processes that have used twelve of twenty, and a Redis that forgets
-    elsewhere = opened.redis(server.url, clock, memory)
-    for _ in range(6):
+    # Given a Redis that never counted: the whole budget is there, and that it began is remembered
+    first = await provider.send(limiter, tells=False)
+    assert isinstance(first, Granted)
+    assert (first.remaining, memory.begun) == (19, True)
+    # And two processes that have used twelve of twenty before it forgets
+    elsewhere = connect(server.url)
+    for _ in range(5):
         await provider.send(limiter, tells=False)
+    for _ in range(6):
         await provider.send(elsewhere, tells=False)
     await restart(server, limiter, elsewhere)
 
@@ -254,23 +255,20 @@ async def test_restarted_empty_it_goes_on_from_the_most_that_can_have_been_grant
     # Then nobody waits, and exactly the rest is granted
     assert [(window.used, window.unknown) for window in use.windows] == [(12, False), (12, False)]
     assert {reason_of(each) for each in refusals} == {RefusalReason.SPENT}
-    assert provider.used == 20
-    assert provider.meter.overshoot() == 0
+    assert (provider.used, provider.meter.overshoot()) == (20, 0)
 
 
 @pytest.mark.fault(15)
 async def test_a_redis_that_forgets_again_and_again_is_never_overrun_nor_stopped(
     limiter: RedisLimiter,
     server: servers.ValkeyServer,
-    opened: Opened,
+    connect: Connect,
     clock: ManualClock,
-    memory: RequestStarted,
     provider: Provider,
 ) -> None:
     # Given a provider that tells nothing, and a Redis that forgets after every third request
     for number in range(60):
-        limiters = (limiter, opened.redis(server.url, clock, memory))
-        for each in limiters:
+        for each in (limiter, connect(server.url)):
             await provider.send(each, tells=False)
         if number % 3 == 0:
             flush(server.url)
@@ -324,96 +322,16 @@ async def test_a_large_limit_is_recorded_in_large_steps(
 
 
 async def test_a_database_that_is_away_leaves_nothing_granted(
-    limiter: RedisLimiter, memory: RequestStarted, monkeypatch: pytest.MonkeyPatch
+    limiter: RedisLimiter, database_away: Callable[[str], None]
 ) -> None:
     # Given a database that cannot be told
     await granted(limiter, BUDGET)
-
-    async def is_away(*_: object, **__: object) -> None:
-        raise StoreUnavailable("the database does not answer")
-
-    monkeypatch.setattr(memory, "extend", is_away)
+    database_away("extend")
 
     # Then what it would not know of is not granted
     answer = await acquire(limiter, BUDGET)
     assert isinstance(answer, Unreachable)
     assert "does not answer" in answer.error
-
-
-async def test_a_rolling_hour_goes_on_from_what_was_granted_in_each_of_its_minutes(
-    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
-) -> None:
-    # Given a rolling hour, of which three were used first and two half an hour later
-    budget = Budget("rolling", [Limit(6, per="hour", rolling=True)], paced=False)
-    await spend(limiter, budget, 3)
-    clock.advance(1800)
-    await spend(limiter, budget, 2)
-    await restart(server, limiter)
-
-    # When the rest is spent, and the first three are out of the window
-    await granted(limiter, budget)
-    early = await exhausted(limiter, budget)
-    clock.advance(1980)
-
-    # Then these three are there again, and no more
-    assert early.reason is RefusalReason.SPENT
-    await spend(limiter, budget, 3)
-    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
-
-
-async def test_a_window_that_begins_after_the_loss_is_whole(
-    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
-) -> None:
-    # Given a budget of quarters, and a Redis that forgot in the middle of one that is spent
-    budget = Budget("quarters", [Limit(20, per="15min")], paced=False)
-    await spend(limiter, budget, 20)
-    await restart(server, limiter)
-    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
-
-    # When the next begins
-    clock.advance(602)
-
-    # Then it is whole
-    await spend(limiter, budget, 20)
-    assert reason_of(await acquire(limiter, budget)) is RefusalReason.SPENT
-
-
-async def test_a_rolling_minute_counts_as_spent_for_its_length(
-    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
-) -> None:
-    # Given a rolling minute that is spent, and forgotten ten seconds later
-    budget = Budget("rolling", [Limit(5, per="min", rolling=True)], paced=False)
-    await spend(limiter, budget, 5)
-    clock.advance(10)
-    await restart(server, limiter)
-    await exhausted(limiter, budget)
-
-    # When somebody asks before and after a minute has passed since, and the guard band
-    clock.advance(61.999)
-    early = await exhausted(limiter, budget)
-    clock.advance(0.001)
-
-    # Then it is there only after, and whole
-    assert early.reason is RefusalReason.UNKNOWN
-    await spend(limiter, budget, 5)
-
-
-async def test_a_429_is_heard_although_the_count_was_lost(
-    limiter: RedisLimiter, server: servers.ValkeyServer, clock: ManualClock
-) -> None:
-    # Given a Redis that forgot what was spent
-    await spend(limiter, BUDGET, 10)
-    await restart(server, limiter)
-    sent = await granted(limiter, BUDGET)
-
-    # When the provider refuses a request, and the answer tells the counts too
-    await limiter.observe(BUDGET, HOT, sent, {"15min": 21, "day": 21})
-    closed = await limiter.close_budget(BUDGET, HOT, retry_after_s=None)
-
-    # Then it is closed for everybody to the end of the quarter
-    answer = await exhausted(limiter, BUDGET)
-    assert answer.until == closed.until
-    assert answer.wait_s == closed.wait_s == 602
 
 
 @pytest.mark.parametrize("scope", Scope)
@@ -437,12 +355,9 @@ async def test_the_count_of_429s_survives_a_loss(
 
 
 async def test_a_429_that_the_database_does_not_hear_of_still_closes_the_budget(
-    limiter: RedisLimiter, memory: RequestStarted, monkeypatch: pytest.MonkeyPatch
+    limiter: RedisLimiter, database_away: Callable[[str], None]
 ) -> None:
-    async def is_away(*_: object, **__: object) -> None:
-        raise StoreUnavailable("the database does not answer")
-
-    monkeypatch.setattr(memory, "count_429", is_away)
+    database_away("count_429")
 
     await limiter.close_budget(BUDGET, HOT, retry_after_s=5)
 
@@ -459,18 +374,13 @@ def delete(server: servers.ValkeyServer, key: str) -> None:
 
 @pytest.mark.fault(17)
 async def test_an_evicted_ledger_loses_nothing_whoever_asks_first(
-    limiter: RedisLimiter,
-    server: servers.ValkeyServer,
-    opened: Opened,
-    clock: ManualClock,
-    memory: RequestStarted,
-    provider: Provider,
+    limiter: RedisLimiter, server: servers.ValkeyServer, connect: Connect, provider: Provider
 ) -> None:
     # Given a ledger that is gone, and a process that has just started
     for _ in range(15):
         await provider.send(limiter, tells=False)
     delete(server, LEDGER_KEY)
-    newcomer = opened.redis(server.url, clock, memory)
+    newcomer = connect(server.url)
 
     # When the newcomer asks first, and then everybody
     await provider.send(newcomer, tells=False)
@@ -617,14 +527,12 @@ def cut_off(replica: servers.ValkeyServer) -> None:
 async def test_a_replica_that_is_behind_is_put_right_by_the_processes_that_live(
     server: servers.ValkeyServer,
     replica: servers.ValkeyServer,
-    opened: Opened,
-    clock: ManualClock,
-    memory: RequestStarted,
+    connect: Connect,
     provider: Provider,
 ) -> None:
     async with switch_to(server.port) as switch:
         # Given two processes, and a replica that misses their last eight requests
-        here, there = (opened.redis(switch.url, clock, memory) for _ in range(2))
+        here, there = connect(switch.url), connect(switch.url)
         for _ in range(4):
             await provider.send(here, tells=False)
         wait_for_replica(server)
@@ -641,75 +549,49 @@ async def test_a_replica_that_is_behind_is_put_right_by_the_processes_that_live(
         await provider.send_all(here, there, tells=False)
 
         # Then the provider was not overrun, although it told nobody anything
-        assert provider.used == 20
-        assert provider.meter.overshoot() == 0
+        assert (provider.used, provider.meter.overshoot()) == (20, 0)
 
 
 @pytest.mark.fault(16)
-async def test_a_replica_that_is_behind_costs_no_more_than_the_dead_were_granted(
+@pytest.mark.parametrize(
+    ("tells", "overshoot"), [(False, 3), (True, 0)], ids=["tells nothing", "tells its count"]
+)
+async def test_a_replica_that_is_behind_costs_what_the_dead_were_granted_if_nobody_tells(
     server: servers.ValkeyServer,
     replica: servers.ValkeyServer,
-    opened: Opened,
-    clock: ManualClock,
-    memory: RequestStarted,
+    connect: Connect,
     provider: Provider,
+    tells: bool,
+    overshoot: int,
 ) -> None:
     # Given a process that died after three requests which the replica never saw
-    dead = opened.redis(server.url, clock, memory)
+    dead = connect(server.url)
     for _ in range(4):
-        await provider.send(dead, tells=False)
+        await provider.send(dead, tells=tells)
     wait_for_replica(server)
     cut_off(replica)
     for _ in range(3):
-        await provider.send(dead, tells=False)
+        await provider.send(dead, tells=tells)
     await dead.close()
     await asyncio.to_thread(server.stop)
 
-    # When others spend on the replica, and the provider tells nothing; or tells its count
-    fresh = opened.redis(replica.url, clock, memory)
-    [refusal] = await provider.send_all(fresh, tells=False)
+    # When others spend on the replica
+    [refusal] = await provider.send_all(connect(replica.url), tells=tells)
     assert reason_of(refusal) is RefusalReason.SPENT
 
-    # Then what it could not know is the slack
-    assert provider.meter.overshoot() == 3
-
-
-@pytest.mark.fault(16)
-async def test_the_providers_count_makes_up_for_what_a_replica_misses(
-    server: servers.ValkeyServer,
-    replica: servers.ValkeyServer,
-    opened: Opened,
-    clock: ManualClock,
-    memory: RequestStarted,
-    provider: Provider,
-) -> None:
-    # Given a replica that misses three requests of a process that is no more
-    dead = opened.redis(server.url, clock, memory)
-    await provider.send(dead)
-    wait_for_replica(server)
-    cut_off(replica)
-    for _ in range(3):
-        await provider.send(dead)
-    await asyncio.to_thread(server.stop)
-
-    # When others spend, and the provider tells its count
-    fresh = opened.redis(replica.url, clock, memory)
-    await provider.send_all(fresh)
-
-    # Then nothing goes over
-    assert (provider.used, provider.meter.overshoot()) == (20, 0)
+    # Then what it could not know is the slack, for which the provider's own count makes up
+    assert (provider.used, provider.meter.overshoot()) == (20 + overshoot, overshoot)
 
 
 async def test_close_to_an_edge_both_windows_are_brought_along(
     server: servers.ValkeyServer,
     replica: servers.ValkeyServer,
-    opened: Opened,
+    connect: Connect,
     clock: ManualClock,
-    memory: RequestStarted,
 ) -> None:
     async with switch_to(server.port) as switch:
         # Given eighteen of twenty before the edge, and one so close that it counts on both sides
-        here = opened.redis(switch.url, clock, memory)
+        here = connect(switch.url)
         await granted(here, BUDGET)
         wait_for_replica(server)
         cut_off(replica)
@@ -728,20 +610,11 @@ async def test_close_to_an_edge_both_windows_are_brought_along(
 
 @pytest.mark.fault(17)
 async def test_a_replica_that_may_not_write_grants_nothing(
-    server: servers.ValkeyServer,
-    replica: servers.ValkeyServer,
-    opened: Opened,
-    clock: ManualClock,
-    memory: RequestStarted,
+    server: servers.ValkeyServer, replica: servers.ValkeyServer, connect: Connect
 ) -> None:
     # Given an address that leads to a replica that was never promoted
-    first = opened.redis(server.url, clock, memory)
-    await granted(first, BUDGET)
+    await granted(connect(server.url), BUDGET)
     wait_for_replica(server)
-    lost = opened.redis(replica.url, clock, memory)
 
-    # When it is asked
-    answer = await acquire(lost, BUDGET)
-
-    # Then it is as good as away
-    assert isinstance(answer, Unreachable)
+    # When it is asked, then it is as good as away
+    assert isinstance(await acquire(connect(replica.url), BUDGET), Unreachable)

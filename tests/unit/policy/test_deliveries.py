@@ -63,31 +63,35 @@ def test_waits_that_cannot_work_are_refused_by_name(field: str, value: float) ->
         DeliveryRetryPolicy(**{field: value})
 
 
-def test_an_accepted_message_is_sent() -> None:
-    after = settle_attempt(SENDING, Acceptance(), POLICY, draw=0).after
+@pytest.mark.parametrize(
+    ("outcome", "state", "attempts", "error", "wake"),
+    [
+        (Acceptance(), DeliveryState.SENT, 3, None, None),
+        (Rejection("it answered 422"), DeliveryState.DEAD, 3, "it answered 422", None),
+        # A target that refuses our key leaves the delivery as it was.
+        (TargetRefusal("it answered 401"), DeliveryState.FAILED, 2, SENDING.error, AT_ONCE),
+        # A failure waits by the attempts with this one.
+        (
+            SendFailure("it answered 503"),
+            DeliveryState.FAILED,
+            3,
+            "it answered 503",
+            POLICY.wait_after(3, draw=0),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_became_of_an_attempt_decides_state_count_error_and_wait(
+    outcome: SendOutcome,
+    state: DeliveryState,
+    attempts: int,
+    error: str | None,
+    wake: timedelta | None,
+) -> None:
+    made = settle_attempt(SENDING, outcome, POLICY, draw=0)
 
-    assert (after.state, after.attempts) == (DeliveryState.SENT, 3)
-
-
-def test_a_rejected_message_is_dead() -> None:
-    made = settle_attempt(SENDING, Rejection("it answered 422"), POLICY, draw=0)
-
-    assert (made.after.state, made.after.error) == (DeliveryState.DEAD, "it answered 422")
-    assert made.wake is None
-
-
-def test_a_target_that_refuses_our_key_leaves_the_delivery_as_it_was() -> None:
-    made = settle_attempt(SENDING, TargetRefusal("it answered 401"), POLICY, draw=0)
-
-    assert (made.after.state, made.wake) == (DeliveryState.FAILED, AT_ONCE)
-    assert (made.after.attempts, made.after.error) == (SENDING.attempts, SENDING.error)
-
-
-def test_a_failure_waits_by_the_attempts_with_this_one() -> None:
-    made = settle_attempt(SENDING, SendFailure("it answered 503"), POLICY, draw=0)
-
-    assert (made.after.state, made.after.error) == (DeliveryState.FAILED, "it answered 503")
-    assert made.wake == POLICY.wait_after(3, draw=0)
+    assert (made.after.state, made.after.attempts, made.after.error) == (state, attempts, error)
+    assert made.wake == wake
 
 
 @given(st.floats(-1e12, 1e12), counts, draws)
@@ -125,18 +129,13 @@ def test_only_a_rejection_makes_a_delivery_dead(
     assert rescued.state is DeliveryState.PENDING
 
 
-@given(policies, draws)
-def test_after_the_first_lost_worker_it_may_be_claimed_at_once(
-    policy: DeliveryRetryPolicy, draw: float
-) -> None:
-    assert rescue(claimed(make_delivery()), policy, draw=draw).wake == AT_ONCE
-
-
 @given(policies, st.integers(1, 10**9), draws)
-def test_from_the_second_lost_worker_on_it_waits_ever_longer(
+def test_it_waits_from_the_second_lost_worker_on_and_ever_longer(
     policy: DeliveryRetryPolicy, crashes: int, draw: float
 ) -> None:
-    made = rescue(claimed(make_delivery(crashes=crashes)), policy, draw=draw)
+    first = rescue(claimed(make_delivery()), policy, draw=draw)
+    later = rescue(claimed(make_delivery(crashes=crashes)), policy, draw=draw)
 
-    assert made.wake == policy.wait_after(crashes, draw=draw)
-    assert made.wake > AT_ONCE
+    assert first.wake == AT_ONCE
+    assert later.wake == policy.wait_after(crashes, draw=draw)
+    assert later.wake > AT_ONCE

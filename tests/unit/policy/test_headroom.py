@@ -91,6 +91,35 @@ def test_a_loss_costs_no_more_than_one_step() -> None:
     assert count == 20 + 1
 
 
+def test_a_rolling_hour_goes_on_from_what_was_granted_in_each_of_its_minutes() -> None:
+    # Given a rolling hour, of which three were used first and two half an hour later
+    machine = Machine(Budget("rolling", [Limit(6, per="hour", rolling=True)], paced=False))
+    assert all(machine.ask() for _ in range(3))
+    machine.now += 1_800_000
+    assert all(machine.ask() for _ in range(2))
+    machine.lose()
+
+    # When the rest is spent, and the first three are out of the window
+    early = [machine.ask() for _ in range(2)]
+    machine.now += 1_980_000
+
+    # Then these three are there again, and no more
+    assert early == [True, False]
+    assert [machine.ask() for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_window_that_begins_after_the_loss_is_whole() -> None:
+    # Given a quarter that is spent, and lost in its middle
+    machine = Machine(BUDGET)
+    assert all(machine.ask() for _ in range(20))
+    machine.lose()
+    assert not machine.ask()
+
+    # When the next begins, then it is whole
+    machine.now += 602_000
+    assert [machine.ask() for _ in range(21)] == [True] * 20 + [False]
+
+
 def test_an_headroom_for_a_ledger_that_is_lost_meanwhile_is_not_taken_over() -> None:
     # Given a headroom that was raised
     machine = Machine(BUDGET)

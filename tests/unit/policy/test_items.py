@@ -63,11 +63,8 @@ def test_a_provider_that_asks_for_a_longer_rest_gets_it_within_a_day() -> None:
         assert decide(make_item(), busy, POLICY) == RetryItem(seconds(waited_s))
 
 
-def test_what_trying_again_cannot_help_fails_for_good_at_once() -> None:
+def test_what_trying_again_cannot_help_is_over_at_once_and_nothing_there_is_an_answer() -> None:
     assert decide(make_item(), Forbidden(), POLICY) == RetryItem(None)
-
-
-def test_nothing_there_is_an_answer() -> None:
     assert decide(make_item(), NoData(), POLICY) == Unavailable()
 
 
@@ -83,16 +80,15 @@ def test_what_is_not_the_items_fault_leaves_it_as_it_was(error: Exception) -> No
     assert ends_batch(error, 0)
 
 
-def test_a_429_defers_until_the_reset_and_counts() -> None:
-    assert decide(make_item(), RateLimited(LATER), POLICY) == DeferItem(
-        LATER, limited=True, counts=True
+def test_a_429_defers_until_the_reset_and_counts_and_our_own_budget_does_not() -> None:
+    item = make_item(deferrals=POLICY.deferrals_max)
+    limited, spent = (
+        DeferItem(LATER, limited=True, counts=True),
+        DeferItem(LATER, limited=False, counts=False),
     )
 
-
-def test_our_own_budget_defers_for_ever_and_does_not_count() -> None:
-    item = make_item(deferrals=POLICY.deferrals_max)
-
-    assert decide(item, BudgetSpent(LATER), POLICY) == DeferItem(LATER, limited=False, counts=False)
+    assert decide(make_item(), RateLimited(LATER), POLICY) == limited
+    assert decide(item, BudgetSpent(LATER), POLICY) == spent
 
 
 def test_a_provider_that_puts_an_item_off_for_ever_is_given_up_on() -> None:
@@ -112,19 +108,19 @@ def test_a_deferral_is_never_in_the_past_and_never_longer_than_a_day(after_s: fl
     assert seconds(0) < decision.after <= seconds(DEFER_S_MAX)
 
 
-def test_a_batch_goes_on_after_what_concerns_one_item_alone() -> None:
-    for error in (NoData(), Malformed(), Forbidden(), Transient()):
-        assert not ends_batch(error, 1)
-
-
-@pytest.mark.parametrize("error", [RateLimited(LATER), BudgetSpent(LATER), Deferred(LATER)])
-def test_a_batch_ends_where_all_would_have_to_wait(error: Exception) -> None:
-    assert ends_batch(error, 0)
-
-
-def test_a_batch_ends_where_the_provider_seems_to_be_down() -> None:
-    assert ends_batch(Transient(), TRANSIENTS_MAX)
-    assert not ends_batch(Transient(), TRANSIENTS_MAX - 1)
+@pytest.mark.parametrize(
+    ("error", "transients", "ends"),
+    [
+        *((error, 1, False) for error in (NoData(), Malformed(), Forbidden(), Transient())),
+        *((error, 0, True) for error in (RateLimited(LATER), BudgetSpent(LATER), Deferred(LATER))),
+        (Transient(), TRANSIENTS_MAX - 1, False),
+        (Transient(), TRANSIENTS_MAX, True),
+    ],
+)
+def test_a_batch_ends_where_all_would_have_to_wait_or_the_provider_seems_to_be_down(
+    error: Exception, transients: int, ends: bool
+) -> None:
+    assert ends_batch(error, transients) is ends
 
 
 def test_what_nobody_foresaw_counts_as_transient_and_a_broken_answer_does_not() -> None:

@@ -103,16 +103,20 @@ def test_whoever_has_to_sign_in_again_is_told_once_for_the_connection() -> None:
     assert told_after(lose_access(other_sync), dict(first.told)) == NotificationDecision()
 
 
-def test_it_is_the_connection_to_the_provider_that_refused_us() -> None:
-    told = told_after(lose_access(to_strava(), provider="strava")).told
-    assert told == {AT_DESTINATION: NotifiedState(Trouble.NEEDS_REAUTH)}
-    told = told_after(lose_access(to_strava(), provider="fitbit")).told
-    assert told == {CONNECTION: NotifiedState(Trouble.NEEDS_REAUTH)}
-
-
-def test_without_a_connection_there_it_is_told_of_the_jobs_own() -> None:
-    lost = lose_access(running(destination="strava"), provider="strava")
-    assert told_after(lost).told == {CONNECTION: NotifiedState(Trouble.NEEDS_REAUTH)}
+@pytest.mark.parametrize(
+    ("job", "provider", "subject"),
+    [
+        (to_strava(), "strava", AT_DESTINATION),
+        (to_strava(), "fitbit", CONNECTION),
+        # Without a connection there it is told of the job's own.
+        (running(destination="strava"), "strava", CONNECTION),
+    ],
+)
+def test_it_is_the_connection_to_the_provider_that_refused_us(
+    job: Job, provider: str, subject: Subject
+) -> None:
+    told = told_after(lose_access(job, provider=provider)).told
+    assert told == {subject: NotifiedState(Trouble.NEEDS_REAUTH)}
 
 
 def test_another_trouble_is_news() -> None:
@@ -168,11 +172,9 @@ def test_which_successes_are_told_is_a_rule(finishes: Finishes, mode: Mode, is_t
     news = told_after(succeed(running(mode=mode)), rules=NotificationRules(finishes=finishes))
     assert (news.kind is NotificationKind.FINISHED) is is_told
     assert not news.told
-
-
-def test_a_job_that_rests_has_not_finished() -> None:
-    rules = NotificationRules(finishes=Finishes.ALL)
-    assert told_after(rest_idle(running(mode=Mode.HISTORY)), rules=rules) == NotificationDecision()
+    # A job that rests has not finished.
+    everything = NotificationRules(finishes=Finishes.ALL)
+    assert told_after(rest_idle(running(mode=mode)), rules=everything) == NotificationDecision()
 
 
 # ---- long pauses -------------------------------------------------------------------------------
@@ -271,20 +273,14 @@ def test_a_retry_of_a_failed_job_needs_no_look() -> None:
 # ---- where nobody can be told ------------------------------------------------------------------
 
 
-def test_what_nobody_heard_stays_news() -> None:
+def test_what_nobody_heard_stays_news_and_an_end_is_noted_all_the_same() -> None:
     known = {OWN: NotifiedState(Trouble.PAUSED, NOW)}
     unheard = told_after(fail(running()), known).unheard(known)
     assert unheard == NotificationDecision(told={OWN: NotifiedState(Trouble.PAUSED)})
-    assert told_after(fail(running())).unheard({}) == NotificationDecision(
-        told={OWN: NotifiedState()}
-    )
-
-
-def test_the_end_of_a_trouble_is_noted_even_if_nobody_hears_it() -> None:
+    nothing = NotificationDecision(told={OWN: NotifiedState()})
+    assert told_after(fail(running())).unheard({}) == nothing
     known = {OWN: NotifiedState(Trouble.FAILED)}
-    assert told_after(succeed(running()), known).unheard(known) == NotificationDecision(
-        told={OWN: NotifiedState()}
-    )
+    assert told_after(succeed(running()), known).unheard(known) == nothing
 
 
 # ---- subjects and rules ------------------------------------------------------------------------
