@@ -7,18 +7,11 @@ answer is held against the schemas of that document.
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httplib2  # type: ignore[import-untyped]
 import pytest
-from google.auth.exceptions import RefreshError
-from google.oauth2.credentials import Credentials
-from google_auth_httplib2 import AuthorizedHttp  # type: ignore[import-untyped]
-from googleapiclient.discovery import build  # type: ignore[import-untyped]
-from googleapiclient.errors import HttpError  # type: ignore[import-untyped]
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.google_health.access import CLIENT_ID, CLIENT_SECRET
 from headgate.sandbox.google_health.data_types import ACTIVITY, DATA_TYPES
 from headgate.sandbox.google_health.limits import Limits
 from headgate.sandbox.google_health.sandbox import GoogleHealth
@@ -26,77 +19,16 @@ from headgate.sandbox.google_health.world import NewExercise
 from headgate.sandbox.serving import serving
 from headgate.sandbox.strava.track_files import read_track
 
+if TYPE_CHECKING:
+    from tests.sandbox.google_client import Site
+
 START = datetime(2026, 1, 5, 12, 1, tzinfo=UTC)
-SOON_S = 30
-
-
-class Site:
-    """A sandbox that is being served, and Google's client of its first user."""
-
-    def __init__(self, sandbox: GoogleHealth, base_url: str, clock: ManualClock) -> None:
-        self.sandbox = sandbox
-        self.clock = clock
-        self.grant = sandbox.grant()
-        self.first_token = self.grant.access_token
-        self.credentials = Credentials(  # type: ignore[no-untyped-call]
-            token=self.grant.access_token,
-            refresh_token=self.grant.refresh_token,
-            token_uri=f"{base_url}/token",
-            client_id=CLIENT_ID,
-            client_secret=CLIENT_SECRET,
-        )
-        # Whatever proxies the environment names are not for loopback.
-        http = httplib2.Http(timeout=SOON_S, proxy_info=None)
-        self.http = AuthorizedHttp(self.credentials, http=http)
-        self.health = build(
-            "health",
-            "v4",
-            http=self.http,
-            discoveryServiceUrl=f"{base_url}/$discovery/rest?version={{apiVersion}}",
-            static_discovery=False,
-            cache_discovery=False,
-        )
-        self.points = self.health.users().dataTypes().dataPoints()
-
-    def check(self, value: object, schema: str) -> None:
-        """Hold an answer against Google's own schema of it."""
-        problems = list(_problems(value, {"$ref": schema}, self.health._schema.schemas, "$"))
-        assert problems == []
-
-
-def _problems(
-    value: Any, schema: dict[str, Any], schemas: dict[str, Any], at: str
-) -> Iterator[str]:
-    """Where a value is not what the discovery document says."""
-    schema = schemas[schema["$ref"]] if "$ref" in schema else schema
-    kinds: dict[str, Any] = {
-        "object": dict,
-        "array": list,
-        "string": str,
-        "boolean": bool,
-        "integer": int,
-    }
-    kind = schema["type"]
-    if not isinstance(value, kinds.get(kind, (int, float))):
-        yield f"{at} is no {kind}"
-    elif kind == "object":
-        for name, each in value.items():
-            if name in schema.get("properties", {}):
-                inner = schema["properties"][name]
-                yield from _problems(each, inner, schemas, f"{at}.{name}")
-            elif "additionalProperties" not in schema:
-                yield f"{at}.{name} is unknown"
-    elif kind == "array":
-        for place, each in enumerate(value):
-            yield from _problems(each, schema["items"], schemas, f"{at}[{place}]")
-    elif "enum" in schema and value not in schema["enum"]:
-        yield f"{at} is {value}"
-    elif schema.get("format") == "int64" and not value.lstrip("-").isdigit():
-        yield f"{at} is no whole number"
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site() -> Iterator["Site"]:
+    from tests.sandbox.google_client import Site
+
     clock = ManualClock(START)
     sandbox = GoogleHealth(clock, days=120, slot_minutes=60, limits=Limits(user_minute=100))
     with serving(sandbox) as base_url:
@@ -112,7 +44,7 @@ def parent(data_type: str) -> str:
 
 
 @pytest.mark.parametrize("data_type", [each.name for each in DATA_TYPES.values() if each.listed])
-def test_every_page_of_every_type_is_as_the_document_says(site: Site, data_type: str) -> None:
+def test_every_page_of_every_type_is_as_the_document_says(site: "Site", data_type: str) -> None:
     request = site.points.list(parent=parent(data_type), pageSize=400)
     found, pages = [], 0
     while request is not None:
@@ -128,7 +60,7 @@ def test_every_page_of_every_type_is_as_the_document_says(site: Site, data_type:
     )
 
 
-def test_a_filter_goes_through(site: Site) -> None:
+def test_a_filter_goes_through(site: "Site") -> None:
     field = "steps.interval.civil_start_time"
 
     page = site.points.list(
@@ -143,7 +75,7 @@ def test_a_filter_goes_through(site: Site) -> None:
 @pytest.mark.parametrize(
     "data_type", [each.name for each in DATA_TYPES.values() if each.rollup_days_max]
 )
-def test_roll_ups_are_as_the_document_says(site: Site, data_type: str) -> None:
+def test_roll_ups_are_as_the_document_says(site: "Site", data_type: str) -> None:
     body = {
         "range": {
             "start": {"date": {"year": 2025, "month": 12, "day": 1}},
@@ -157,7 +89,7 @@ def test_roll_ups_are_as_the_document_says(site: Site, data_type: str) -> None:
     assert rolled["rollupDataPoints"]
 
 
-def test_an_exercise_is_read_and_exported(site: Site) -> None:
+def test_an_exercise_is_read_and_exported(site: "Site") -> None:
     made = site.sandbox.add_exercise(NewExercise(duration_s=900))
     name = f"{parent('exercise')}/dataPoints/{made.id}"
 
@@ -171,7 +103,7 @@ def test_an_exercise_is_read_and_exported(site: Site) -> None:
     assert read_track(content, "tcx").elapsed_s == 900
 
 
-def test_sessions_are_deleted_all_or_none(site: Site) -> None:
+def test_sessions_are_deleted_all_or_none(site: "Site") -> None:
     points = site.points.list(parent=parent("exercise")).execute()["dataPoints"]
     names = [point["name"] for point in points]
 
@@ -179,7 +111,7 @@ def test_sessions_are_deleted_all_or_none(site: Site) -> None:
         body = {"names": list(some)}
         return site.points.batchDelete(parent=parent("exercise"), body=body).execute()
 
-    with pytest.raises(HttpError) as unknown:
+    with pytest.raises(site.http_error) as unknown:
         delete(names[0], f"{parent('exercise')}/dataPoints/7")
     done = delete(*names[:2])
 
@@ -188,21 +120,21 @@ def test_sessions_are_deleted_all_or_none(site: Site) -> None:
     assert unknown.value.status_code == 404
     left = site.points.list(parent=parent("exercise")).execute()["dataPoints"]
     assert [point["name"] for point in left][: len(names) - 2] == names[2:]
-    with pytest.raises(HttpError) as again:
+    with pytest.raises(site.http_error) as again:
         delete(names[0])
-    with pytest.raises(HttpError) as gone:
+    with pytest.raises(site.http_error) as gone:
         site.points.exportExerciseTcx(name=names[0]).execute()
     assert (again.value.status_code, gone.value.status_code) == (404, 404)
 
 
-def test_the_identity_is_as_the_document_says(site: Site) -> None:
+def test_the_identity_is_as_the_document_says(site: "Site") -> None:
     identity = site.health.users().getIdentity(name="users/me/identity").execute()
 
     site.check(identity, "Identity")
     assert identity["healthUserId"] == str(site.sandbox.world.user_ids[0])
 
 
-def test_an_expired_token_is_refreshed_and_the_request_sent_again(site: Site) -> None:
+def test_an_expired_token_is_refreshed_and_the_request_sent_again(site: "Site") -> None:
     site.clock.advance(3_600)
 
     page = site.points.list(parent=parent("weight")).execute()
@@ -213,21 +145,21 @@ def test_an_expired_token_is_refreshed_and_the_request_sent_again(site: Site) ->
     assert [seen.status for seen in site.sandbox.requests.entries][-3:] == [401, 200, 200]
 
 
-def test_a_revoked_grant_cannot_be_refreshed(site: Site) -> None:
+def test_a_revoked_grant_cannot_be_refreshed(site: "Site") -> None:
     site.sandbox.tokens.revoke(site.grant.user, site.grant.client_id)
 
-    with pytest.raises(RefreshError, match="Token has been expired or revoked"):
+    with pytest.raises(site.refresh_error, match="Token has been expired or revoked"):
         site.points.list(parent=parent("weight")).execute()
 
 
-def test_errors_are_recognised(site: Site) -> None:
-    with pytest.raises(HttpError) as bad:
+def test_errors_are_recognised(site: "Site") -> None:
+    with pytest.raises(site.http_error) as bad:
         site.points.list(parent=parent("steps"), filter="steps.count > 3").execute()
     narrow = site.sandbox.grant(scopes=(ACTIVITY,))
     site.credentials.token = narrow.access_token
-    with pytest.raises(HttpError) as narrowed:
+    with pytest.raises(site.http_error) as narrowed:
         site.points.list(parent=parent("weight")).execute()
-    with pytest.raises(HttpError) as limited:
+    with pytest.raises(site.http_error) as limited:
         for _ in range(101):
             site.points.list(parent=parent("steps"), pageSize=1).execute()
 
