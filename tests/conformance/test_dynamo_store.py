@@ -1,7 +1,7 @@
 """What only the store on DynamoDB has to prove: large chunks, lost answers, indexes behind."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import date, timedelta
 from typing import Any
 
@@ -26,6 +26,7 @@ from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
 from tests import dynamo
+from tests.conformance.chunks import bring, counts, held
 from tests.conformance.databases import shared_fixture
 from tests.dynamo_faults import Fault, FaultyClient, after, first
 from tests.stores import (
@@ -45,7 +46,7 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def dynamo_store(dynamo_table: DynamoTable) -> DynamoStore:
+def store(dynamo_table: DynamoTable) -> DynamoStore:
     """An empty store on each emulator in turn."""
     return DynamoStore(dynamo_table, SYNCS)
 
@@ -67,16 +68,39 @@ async def elsewhere(client: FaultyClient, clock: ManualClock) -> AsyncIterator[D
         await table.close()
 
 
-def many(count: int, **data: Any) -> ChunkWork:
-    return ChunkWork(records=[Record(f"record_{n:04d}", {"n": n, **data}) for n in range(count)])
+def many(count: int, **data: Any) -> list[Record]:
+    return [Record(f"record_{n:04d}", {"n": n, **data}) for n in range(count)]
 
 
-def counts(job: Job) -> tuple[int, int, int]:
-    return job.summary.inserted, job.summary.updated, job.summary.unchanged
+async def bring_late(store: DynamoStore, job: Job, *records: Record) -> None:
+    """Settle a chunk after the claim was lost."""
+    work = ChunkWork(records=records)
+    assert await store.settle(change.advance(job, tally(), {}), work) is None
 
 
-def test_it_is_a_store_whose_jobs_are_claimed_by_hints(dynamo_store: DynamoStore) -> None:
-    stores: tuple[Store, HintedClaims] = (dynamo_store, dynamo_store)
+async def rescue(store: DynamoStore, clock: ManualClock, job: Job) -> None:
+    """Take a job from its worker, whose lease is over."""
+    clock.advance(61)
+    await settled(store, change.rescue(job, after=timedelta(0)))
+
+
+#: Lets something happen right after the next answer to such a request.
+Meanwhile = Callable[[str, Callable[[], Awaitable[object]]], None]
+
+
+@pytest.fixture
+def meanwhile(client: FaultyClient) -> Meanwhile:
+    def meanwhile(operation: str, act: Callable[[], Awaitable[object]]) -> None:
+        async def go() -> None:
+            await act()
+
+        client.after_first(operation, go)
+
+    return meanwhile
+
+
+def test_it_is_a_store_whose_jobs_are_claimed_by_hints(store: DynamoStore) -> None:
+    stores: tuple[Store, HintedClaims] = (store, store)
     assert stores
 
 
@@ -84,7 +108,7 @@ def test_it_is_a_store_whose_jobs_are_claimed_by_hints(dynamo_store: DynamoStore
 
 
 async def test_a_historical_job_is_read_as_its_specification_shows_it(
-    dynamo_store: DynamoStore, clock: ManualClock
+    store: DynamoStore, clock: ManualClock
 ) -> None:
     # Given a history that is paused after its first day, because its provider keeps failing
     fields: dict[str, Any] = {
@@ -93,23 +117,19 @@ async def test_a_historical_job_is_read_as_its_specification_shows_it(
         "end_date": date(2023, 1, 1),
         "cursor": "2023-01-01",
     }
-    running = await run_one(dynamo_store, user_id="user-abc", source="fitbit", **fields)
-    running = await settled(dynamo_store, change.advance(running, tally(cursor="2022-12-31"), {}))
+    running = await run_one(store, user_id="user-abc", source="fitbit", **fields)
+    running = await settled(store, change.advance(running, tally(cursor="2022-12-31"), {}))
     clock.advance(90)
     opened = change.open_breaker(
         running, cooldown=MINUTE, error="down", recent_errors=(clock.now(),) * 6
     )
-    await settled(dynamo_store, opened)
+    await settled(store, opened)
 
     # When another program reads its item, by its key alone
-    [item] = [
-        each
-        for (pk, sk), each in (await dynamo.scan(dynamo_store.table)).items()
-        if (pk, sk) == (f"job#{running.id}", "job")
-    ]
+    item = (await dynamo.scan(store.table))[f"job#{running.id}", "job"]
 
-    # Then it has the attributes of the specification
-    assert {name: item[name] for name in item if name in _SPECIFIED} == {
+    # Then it has the attributes of the specification, of which only the destination is not known
+    specified = {
         "jobId": {"S": running.id},
         "userId": {"S": "user-abc"},
         "source": {"S": "fitbit"},
@@ -120,49 +140,37 @@ async def test_a_historical_job_is_read_as_its_specification_shows_it(
         "errorCount": {"N": "6"},
         "lastAttempt": {"S": "2026-01-05T12:00:00Z"},
     }
-
-
-_SPECIFIED = {
-    "jobId",
-    "userId",
-    "source",
-    "destination",
-    "startDate",
-    "endDate",
-    "cursorDate",
-    "status",
-    "errorCount",
-    "lastAttempt",
-}
+    assert {name: item.get(name) for name in specified} == specified
+    assert "destination" not in item
 
 
 # ---- the retention of jobs ---------------------------------------------------------------------
 
 
 async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_jobs(
-    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
     # Given an old job with more events than one page has, and many later ones
-    old = await run_one(dynamo_store, user_id="ada", connection_id="c1")
+    old = await run_one(store, user_id="ada", connection_id="c1")
     told = [
         {"pk": keys.job(old.id)[0], "sk": keys.event_sk(number), "told": ["x" * 100_000]}
         for number in range(100, 118)
     ]
     for begin in range(0, len(told), 9):
-        await dynamo_store.table.write_batch(told[begin : begin + 9])
-    await settled(dynamo_store, change.succeed(old, tally(), {}))
+        await store.table.write_batch(told[begin : begin + 9])
+    await settled(store, change.succeed(old, tally(), {}))
     for _ in range(70):
         clock.advance(1)
-        later = await run_one(dynamo_store, user_id="ada", connection_id="c1")
-        await settled(dynamo_store, change.succeed(later, tally(), {}))
+        later = await run_one(store, user_id="ada", connection_id="c1")
+        await settled(store, change.succeed(later, tally(), {}))
     clock.advance(8 * 86_400)
     client.requests.clear()
 
     # When it is pruned
-    assert (await dynamo_store.prune_jobs(older_than=timedelta(days=7), limit=1)).count == 1
+    assert (await store.prune_jobs(older_than=timedelta(days=7), limit=1)).count == 1
 
     # Then nothing of it is left, and only the newest of the others were read
-    assert not [pk for pk, _ in await dynamo.scan(dynamo_store.table) if old.id in pk]
+    assert not [pk for pk, _ in await dynamo.scan(store.table) if old.id in pk]
     reads = [
         len(of_table["Keys"])
         for name, request in client.requests
@@ -173,41 +181,35 @@ async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_j
 
 
 async def test_a_job_that_is_retried_while_it_is_pruned_stays(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     jobs: list[Job] = []
     for _ in range(2):
-        running = await run_one(dynamo_store, user_id="ada", connection_id="c1")
+        running = await run_one(store, user_id="ada", connection_id="c1")
         refused = change.fail(running, reason=Reason.REFUSED, error="refused")
-        jobs.append(await settled(dynamo_store, refused))
+        jobs.append(await settled(store, refused))
         clock.advance(1)
     failed, later = jobs
     clock.advance(8 * 86_400)
+    meanwhile(
+        "batch_write_item", lambda: settled(elsewhere, change.start_again(failed, Reason.RETRY_NOW))
+    )
 
-    async def retry() -> None:
-        await settled(elsewhere, change.start_again(failed, Reason.RETRY_NOW))
-
-    client.after_first("batch_write_item", retry)
-
-    assert (await dynamo_store.prune_jobs(older_than=timedelta(days=7), limit=10)).count == 0
-    assert (await dynamo_store.get(failed.id)).state is JobState.PENDING
-    assert (await dynamo_store.get(later.id)).state is JobState.FAILED
+    assert (await store.prune_jobs(older_than=timedelta(days=7), limit=10)).count == 0
+    assert (await store.get(failed.id)).state is JobState.PENDING
+    assert (await store.get(later.id)).state is JobState.FAILED
 
 
 async def test_a_worker_that_comes_back_while_others_are_pruned_stays(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     able = Abilities(syncs=("any",))
-    await dynamo_store.refresh_worker("w", able, term=MINUTE)
+    await store.refresh_worker("w", able, term=MINUTE)
     clock.advance(61)
+    meanwhile("query", lambda: elsewhere.refresh_worker("w", able, term=MINUTE))
 
-    async def come_back() -> None:
-        await elsewhere.refresh_worker("w", able, term=MINUTE)
-
-    client.after_first("query", come_back)
-
-    assert await dynamo_store.prune_workers() == 0
-    assert [worker.id for worker in await dynamo_store.live_workers()] == ["w"]
+    assert await store.prune_workers() == 0
+    assert [worker.id for worker in await store.live_workers()] == ["w"]
 
 
 # ---- a chunk that is too large for one transaction ---------------------------------------------
@@ -215,188 +217,143 @@ async def test_a_worker_that_comes_back_while_others_are_pruned_stays(
 
 @pytest.mark.fault(1)
 async def test_a_worker_killed_between_the_parts_of_a_chunk_repeats_and_doubles_nothing(
-    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
     # Given a chunk of several parts, whose worker is killed after the first
-    job = await run_one(dynamo_store)
-    job = await settled(dynamo_store, change.advance(job, tally(), {}))
-    work = many(120)
+    job = await bring(store, await run_one(store))
+    records = many(120)
     client.choose = after(1, Fault.UNREACHABLE, of="transact_write_items")
     with pytest.raises(StoreUnavailable):
-        await dynamo_store.settle(change.advance(job, tally(), {}), work)
+        await bring(store, job, *records)
     client.choose = None
-    kept = await dynamo_store.records(job.sync, job.connection_id, limit=1000)
-    assert len(kept) == 99
-    assert (await dynamo_store.get(job.id)).steps == 1
+    assert len(await held(store, job)) == 99
+    assert (await store.get(job.id)).steps == 1
 
     # When the job is rescued, and another worker reads the chunk again
     clock.advance(61)
-    await settled(dynamo_store, change.rescue(job, after=timedelta(0)))
-    again = await claim_one(dynamo_store, worker="worker_2")
-    done = await dynamo_store.settle(change.advance(again, tally(), {}), work)
+    await settled(store, change.rescue(job, after=timedelta(0)))
+    done = await bring(store, await claim_one(store, worker="worker_2"), *records)
 
     # Then every record is there once, and counted once, as what it was
-    assert done is not None
     assert counts(done) == (120, 0, 0)
-    assert await dynamo_store.records(job.sync, job.connection_id, limit=1000) == work.records
-    told = ["submitted", "chunk", "rescued", "chunk"]
-    assert await kinds(dynamo_store, job.id) == told
+    assert await held(store, job) == records
+    assert await kinds(store, job.id) == ["submitted", "chunk", "rescued", "chunk"]
 
 
 async def test_the_repeated_chunk_may_bring_other_contents(
-    dynamo_store: DynamoStore, client: FaultyClient
+    store: DynamoStore, client: FaultyClient
 ) -> None:
     # Given records that were stored, and a larger chunk that changes them and is cut off
-    job = await run_one(dynamo_store)
-    job = await settled(dynamo_store, change.advance(job, tally(), {}))
-    stored = await dynamo_store.settle(change.advance(job, tally(), {}), many(20))
-    assert stored is not None
+    job = await bring(store, await run_one(store))
+    stored = await bring(store, job, *many(20))
     client.choose = after(1, Fault.UNREACHABLE, of="transact_write_items")
     with pytest.raises(StoreUnavailable):
-        await dynamo_store.settle(change.advance(stored, tally(), {}), many(120, v=1))
+        await bring(store, stored, *many(120, v=1))
     client.choose = None
 
     # When the chunk comes again, with what the provider says by now
-    done = await dynamo_store.settle(change.advance(stored, tally(), {}), many(120, v=2))
+    done = await bring(store, stored, *many(120, v=2))
 
     # Then the twenty count as changed and the others as new
-    assert done is not None
     assert counts(done) == (100, 20, 0)
-    data = {record.data["v"] for record in await _all(dynamo_store, job)}
-    assert data == {2}
+    assert {record.data["v"] for record in await held(store, job)} == {2}
 
 
 @pytest.mark.fault(4)
 async def test_a_lost_worker_writes_no_part_of_a_large_chunk(
-    dynamo_store: DynamoStore, clock: ManualClock
+    store: DynamoStore, clock: ManualClock
 ) -> None:
-    zombie = await run_one(dynamo_store)
+    zombie = await run_one(store)
     clock.advance(61)
-    await settled(dynamo_store, change.rescue(zombie, after=timedelta(0)))
-    before = await everything(dynamo_store)
+    await settled(store, change.rescue(zombie, after=timedelta(0)))
+    before = await everything(store)
 
-    assert await dynamo_store.settle(change.advance(zombie, tally(), {}), many(120)) is None
-    assert await everything(dynamo_store) == before
+    await bring_late(store, zombie, *many(120))
+    assert await everything(store) == before
 
 
 @pytest.mark.fault(4)
 async def test_a_worker_that_loses_its_claim_between_the_parts_writes_no_further_part(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     # Given a job that is rescued right after the first part of its chunk was written
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
+    meanwhile("transact_write_items", lambda: rescue(elsewhere, clock, job))
 
-    async def rescue() -> None:
-        clock.advance(61)
-        await settled(elsewhere, change.rescue(job, after=timedelta(0)))
-
-    client.after_first("transact_write_items", rescue)
-
-    # When the chunk is settled, then the claim is lost
-    assert await dynamo_store.settle(change.advance(job, tally(), {}), many(120)) is None
-
-    # And the second part was never written
-    assert len(await _all(dynamo_store, job)) == 99
-    assert (await dynamo_store.get(job.id)).steps == 0
+    # When the chunk is settled, then the claim is lost, and the second part was never written
+    await bring_late(store, job, *many(120))
+    assert len(await held(store, job)) == 99
+    assert (await store.get(job.id)).steps == 0
 
 
-async def test_a_chunk_of_more_bytes_than_a_transaction_is_stored_whole(
-    dynamo_store: DynamoStore,
-) -> None:
-    job = await run_one(dynamo_store)
-    work = many(20, text="x" * 300_000)
+async def test_a_chunk_of_more_bytes_than_a_transaction_is_stored_whole(store: DynamoStore) -> None:
+    done = await bring(store, await run_one(store), *many(20, text="x" * 300_000))
 
-    done = await dynamo_store.settle(change.advance(job, tally(), {}), work)
-
-    assert done is not None
     assert counts(done) == (20, 0, 0)
-    assert len(await _all(dynamo_store, job)) == 20
+    assert len(await held(store, done)) == 20
 
 
-@pytest.mark.parametrize(
-    ("record", "said"),
-    [
-        (Record("big", {"text": "x" * ITEM_BYTES_MAX}), "'big'"),
-        (Record("k" * 1024, {}), "'kkkk"),
-    ],
-    ids=["its data", "its key"],
-)
-async def test_a_record_that_no_item_holds_is_named_and_its_chunk_refused(
-    dynamo_store: DynamoStore, record: Record, said: str
-) -> None:
-    job = await run_one(dynamo_store)
-    before = await everything(dynamo_store)
+async def test_what_no_item_holds_is_named_and_nothing_of_it_is_written(store: DynamoStore) -> None:
+    job = await run_one(store)
+    before = await everything(store)
+    large, long = Record("large", {"text": "x" * ITEM_BYTES_MAX}), Record("k" * 1024, {})
 
-    with pytest.raises(Malformed, match=said):
-        work = ChunkWork(records=[Record("small", {}), record])
-        await dynamo_store.settle(change.advance(job, tally(), {}), work)
-
-    assert await everything(dynamo_store) == before
-
-
-async def test_a_cursor_that_no_item_holds_is_refused(dynamo_store: DynamoStore) -> None:
-    job = await run_one(dynamo_store)
-    before = await everything(dynamo_store)
-
+    for record, said in ((large, "'large'"), (long, "'kkkk")):
+        with pytest.raises(Malformed, match=said):
+            await bring(store, job, Record("small", {}), record)
+    with pytest.raises(Malformed, match="'kkkk"):
+        await store.claim_records(job, job.sync, ["small", long.key])
     with pytest.raises(StoreError, match=f"job#{job.id}.*409,600"):
-        await dynamo_store.settle(change.advance(job, tally(cursor="x" * ITEM_BYTES_MAX), {}))
+        await store.settle(change.advance(job, tally(cursor="x" * ITEM_BYTES_MAX), {}))
 
-    assert await everything(dynamo_store) == before
+    assert await everything(store) == before
 
 
-async def test_a_chunk_leaves_room_in_the_row_for_what_comes_after_it(
-    dynamo_store: DynamoStore,
-) -> None:
+async def test_a_chunk_leaves_room_in_the_row_for_what_comes_after_it(store: DynamoStore) -> None:
     """Else DynamoDB would refuse the next claim, or that the job fails."""
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
 
     with pytest.raises(StoreError, match=f"job#{job.id}"):
         near = tally(cursor="x" * (ITEM_BYTES_MAX - 6000))
-        await dynamo_store.settle(change.advance(job, near, {}), ChunkWork())
+        await store.settle(change.advance(job, near, {}), ChunkWork())
 
     large = tally(cursor="x" * (ITEM_BYTES_MAX - 12_000))
-    await dynamo_store.settle(change.rest(job, large, {}), ChunkWork())
-    again = await claim_one(dynamo_store)
-    await settled(dynamo_store, change.fail(again, reason=Reason.REFUSED, error="e" * 4000))
+    await store.settle(change.rest(job, large, {}), ChunkWork())
+    again = await claim_one(store)
+    await settled(store, change.fail(again, reason=Reason.REFUSED, error="e" * 4000))
 
 
 # Moto allows 405,000 bytes.
 @pytest.mark.parametrize("new_table", ["ministack"], indirect=True)
 @pytest.mark.parametrize("before", [None, {}], ids=["new", "changed"])
 async def test_a_record_is_measured_as_it_is_stored(
-    dynamo_store: DynamoStore, client: FaultyClient, before: dict[str, Any] | None
+    store: DynamoStore, client: FaultyClient, before: dict[str, Any] | None
 ) -> None:
     # Given the longest text that a record may have
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
     if before is not None:
-        made = change.advance(job, tally(), {})
-        done = await dynamo_store.settle(made, ChunkWork(records=[Record("r", before)]))
-        assert done is not None
-        job = done
+        job = await bring(store, job, Record("r", before))
 
-    async def store(length: int) -> Job | None:
-        record = Record("r", {"text": "x" * length})
-        return await dynamo_store.settle(
-            change.advance(job, tally(), {}), ChunkWork(records=[record])
-        )
+    async def bring_text(length: int) -> Job:
+        return await bring(store, job, Record("r", {"text": "x" * length}))
 
     least, most = ITEM_BYTES_MAX - 1000, ITEM_BYTES_MAX
     client.choose = after(0, Fault.UNREACHABLE, of="transact_write_items")
     while most - least > 1:
         length = (least + most) // 2
         try:
-            await store(length)
+            await bring_text(length)
         except Malformed:
             most = length
         except StoreUnavailable:
             least = length
     client.choose = None
-    await store(least)
+    await bring_text(least)
 
     # Then its item has as many bytes as DynamoDB allows, and no more
     [item] = [
         from_attributes(each)
-        for (pk, _), each in (await dynamo.scan(dynamo_store.table)).items()
+        for (pk, _), each in (await dynamo.scan(store.table)).items()
         if pk.startswith("record#")
     ]
     assert ITEM_BYTES_MAX - 100 <= item_size(item) <= ITEM_BYTES_MAX
@@ -407,45 +364,38 @@ async def test_a_record_is_measured_as_it_is_stored(
     ("count", "text"), [(100, "x" * 8000), (60, "量" * 2600)], ids=["ASCII", "three bytes each"]
 )
 async def test_the_events_of_a_chunk_fit_into_its_transaction(
-    dynamo_store: DynamoStore, count: int, text: str
+    store: DynamoStore, count: int, text: str
 ) -> None:
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
     told = [ChunkEvent("page", {"n": n, "text": text}) for n in range(count)]
 
-    after_chunk = await dynamo_store.settle(
-        change.advance(job, tally(), {}), ChunkWork(events=told)
-    )
+    await bring(store, job, events=told)
 
-    assert after_chunk is not None
-    events = await dynamo_store.events(job.id, after=0, limit=1000)
+    events = await store.events(job.id, after=0, limit=1000)
     assert [event.id for event in events] == list(range(1, count + 3))
     assert [event.data["n"] for event in events[1:-1]] == list(range(count))
-    page = await dynamo_store.events(job.id, after=37, limit=5)
+    page = await store.events(job.id, after=37, limit=5)
     assert [event.id for event in page] == [38, 39, 40, 41, 42]
 
 
-async def _all(store: DynamoStore, job: Job) -> list[Record]:
-    return list(await store.records(job.sync, job.connection_id, limit=10_000))
-
-
 async def test_old_events_of_many_jobs_are_pruned_at_the_same_time_and_no_more_than_asked(
-    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
     # Given twenty jobs of two old events each
-    jobs = [await run_one(dynamo_store) for _ in range(20)]
+    jobs = [await run_one(store) for _ in range(20)]
     for job in jobs:
-        await settled(dynamo_store, change.advance(job, tally(), {}))
+        await settled(store, change.advance(job, tally(), {}))
     clock.advance(3600)
     client.requests.clear()
 
-    assert await dynamo_store.prune_events(older_than=MINUTE, limit=15) == 15
+    assert await store.prune_events(older_than=MINUTE, limit=15) == 15
 
     # All that are under way are asked for before the first of them is done.
     operations = [operation for operation, request in client.requests if "IndexName" not in request]
     assert operations[:10] == ["get_item"] * 10
-    left = [await dynamo_store.events(job.id, after=0, limit=10) for job in jobs]
+    left = [await store.events(job.id, after=0, limit=10) for job in jobs]
     assert sum(map(len, left)) == 25
-    assert await dynamo_store.prune_events(older_than=MINUTE, limit=100) == 25
+    assert await store.prune_events(older_than=MINUTE, limit=100) == 25
 
 
 # ---- what happens between the look at a row and the write --------------------------------------
@@ -453,181 +403,127 @@ async def test_old_events_of_many_jobs_are_pruned_at_the_same_time_and_no_more_t
 
 @pytest.mark.fault(4)
 async def test_a_change_that_was_decided_before_a_rescue_is_not_written_after_it(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
+    meanwhile("get_item", lambda: rescue(elsewhere, clock, job))
 
-    async def rescue() -> None:
-        clock.advance(61)
-        await settled(elsewhere, change.rescue(job, after=timedelta(0)))
-
-    client.after_first("get_item", rescue)
-
-    assert await dynamo_store.settle(change.advance(job, tally(), {}), many(3)) is None
-    assert await _all(dynamo_store, job) == []
-    assert await kinds(dynamo_store, job.id) == ["submitted", "rescued"]
+    await bring_late(store, job, *many(3))
+    assert await held(store, job) == []
+    assert await kinds(store, job.id) == ["submitted", "rescued"]
 
 
 @pytest.mark.fault(5)
 async def test_a_heartbeat_in_between_is_not_undone(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
 
-    async def extend() -> None:
-        clock.advance(30)
-        await elsewhere.extend([Claim(job.id, job.token)], lease=LEASE)
+    clock.advance(30)
+    meanwhile("get_item", lambda: elsewhere.extend([Claim(job.id, job.token)], lease=LEASE))
+    done = await settled(store, change.advance(job, tally(), {}))
 
-    client.after_first("get_item", extend)
-    done = await dynamo_store.settle(change.advance(job, tally(), {}))
-
-    assert done is not None
     assert done.lease_until == clock.now() + LEASE
-    assert done == await dynamo_store.get(job.id)
+    assert done == await store.get(job.id)
     clock.advance(59)
-    assert list(await dynamo_store.list_expired(limit=9)) == []
+    assert list(await store.list_expired(limit=9)) == []
 
 
 async def test_a_job_that_goes_on_in_between_is_not_released_with_the_others(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
 ) -> None:
     # Given two jobs that wait for their provider, of which somebody resumes one meanwhile
-    first_job, other = [await shut_one(dynamo_store, connection_id=f"c{n}") for n in range(2)]
-
-    async def resume() -> None:
-        await settled(elsewhere, change.start_again(first_job, Reason.RESUMED))
-
-    client.after_first("batch_get_item", resume)
+    first_job, other = [await shut_one(store, connection_id=f"c{n}") for n in range(2)]
+    meanwhile(
+        "batch_get_item", lambda: settled(elsewhere, change.start_again(first_job, Reason.RESUMED))
+    )
 
     # When the provider's jobs are released
-    released = await dynamo_store.release_provider(other.provider, stagger=MINUTE, limit=10)
+    released = await store.release_provider(other.provider, stagger=MINUTE, limit=10)
 
     # Then only the other was
     assert released == 1
-    jobs = [await dynamo_store.get(each.id) for each in (first_job, other)]
+    jobs = [await store.get(each.id) for each in (first_job, other)]
     assert [job.reason for job in jobs] == [Reason.RESUMED, Reason.RECOVERING]
 
 
 @pytest.mark.fault(4)
 async def test_a_worker_that_is_lost_while_it_claims_records_claims_none(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
+    meanwhile("batch_get_item", lambda: rescue(elsewhere, clock, job))
 
-    async def rescue() -> None:
-        clock.advance(61)
-        await settled(elsewhere, change.rescue(job, after=timedelta(0)))
-
-    client.after_first("batch_get_item", rescue)
-
-    claimed = await dynamo_store.claim_records(job, job.sync, ["a", "b"])
+    claimed = await store.claim_records(job, job.sync, ["a", "b"])
 
     assert claimed == dict.fromkeys("ab", ReceiptState.CLAIMED)
-    assert not [pk for pk, _ in await dynamo.scan(dynamo_store.table) if pk.startswith("receipt#")]
+    assert not [pk for pk, _ in await dynamo.scan(store.table) if pk.startswith("receipt#")]
 
 
 async def test_an_event_that_comes_while_older_ones_are_pruned_is_pruned_in_its_turn(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     # Given a job whose only event is old, and a chunk that ends right after it was deleted
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
     clock.advance(3600)
-
-    async def advance() -> None:
-        await settled(elsewhere, change.advance(job, tally(), {}))
-
-    client.after_first("batch_write_item", advance)
-    assert await dynamo_store.prune_events(older_than=MINUTE, limit=10) == 1
+    meanwhile("batch_write_item", lambda: settled(elsewhere, change.advance(job, tally(), {})))
+    assert await store.prune_events(older_than=MINUTE, limit=10) == 1
 
     # Then the job still counts as one with events, and the new one is pruned when it is old
-    assert (await dynamo_store.last_events([job.id]))[job.id].id == 2
+    assert (await store.last_events([job.id]))[job.id].id == 2
     clock.advance(3600)
-    assert await dynamo_store.prune_events(older_than=MINUTE, limit=10) == 1
+    assert await store.prune_events(older_than=MINUTE, limit=10) == 1
 
 
 async def test_of_two_who_retry_a_job_at_once_the_slower_only_loses_the_race(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
 ) -> None:
     # Given a failed job that another process sets going again while we do
-    running = await run_one(dynamo_store)
-    failed = await settled(
-        dynamo_store, change.fail(running, reason=Reason.REFUSED, error="refused")
-    )
-
-    async def retry() -> None:
-        await settled(elsewhere, change.start_again(failed, Reason.RETRY_NOW))
-
-    client.after_first("get_item", retry)
+    running = await run_one(store)
+    failed = await settled(store, change.fail(running, reason=Reason.REFUSED, error="refused"))
+    meanwhile("get_item", lambda: settled(elsewhere, change.start_again(failed, Reason.RETRY_NOW)))
 
     # Then we have lost, and no other job is in the way
-    assert await dynamo_store.settle(change.start_again(failed, Reason.RETRY_NOW)) is None
-    assert (await dynamo_store.get(failed.id)).state is JobState.PENDING
-
-
-async def test_a_record_whose_claim_no_item_holds_is_named_before_it_is_sent(
-    dynamo_store: DynamoStore,
-) -> None:
-    job = await run_one(dynamo_store)
-    before = await everything(dynamo_store)
-
-    with pytest.raises(Malformed, match="'kkkk"):
-        await dynamo_store.claim_records(job, job.sync, ["small", "k" * 1024])
-
-    assert await everything(dynamo_store) == before
+    assert await store.settle(change.start_again(failed, Reason.RETRY_NOW)) is None
+    assert (await store.get(failed.id)).state is JobState.PENDING
 
 
 async def test_a_pause_that_is_asked_for_in_between_is_met(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
 ) -> None:
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
+    meanwhile("get_item", lambda: settled(elsewhere, change.ask_pause(job)))
+    done = await bring(store, job, *many(3))
 
-    async def ask() -> None:
-        await settled(elsewhere, change.ask_pause(job))
-
-    client.after_first("get_item", ask)
-    done = await dynamo_store.settle(change.advance(job, tally(), {}), many(3))
-
-    assert done is not None
     assert done.state is JobState.PAUSED
-    assert await kinds(dynamo_store, job.id) == ["submitted", "pause_asked", "paused"]
+    assert await kinds(store, job.id) == ["submitted", "pause_asked", "paused"]
 
 
 async def test_a_record_that_another_job_stores_in_between_is_counted_as_it_was_found(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
 ) -> None:
     # Given two syncs of one connection that store their records under the same name
-    mine = await run_one(dynamo_store, connection_id="c")
-    theirs = await run_one(dynamo_store, connection_id="c", sync="other")
-    record = ChunkWork(stored_as="notes", records=[Record("a", {"of": "them"})])
+    mine = await run_one(store, connection_id="c")
+    theirs = await run_one(store, connection_id="c", sync="other")
+    meanwhile(
+        "batch_get_item",
+        lambda: bring(elsewhere, theirs, Record("a", {"of": "them"}), stored_as="notes"),
+    )
+    record = Record("a", {"of": "me"})
 
-    async def store() -> None:
-        await elsewhere.settle(change.advance(theirs, tally(), {}), record)
-
-    client.after_first("batch_get_item", store)
-    work = ChunkWork(records=[Record("a", {"of": "me"})])
-    done = await dynamo_store.settle(change.advance(mine, tally(), {}), work)
-
-    assert done is not None
-    assert counts(done) == (0, 1, 0)
-    assert await _all(dynamo_store, mine) == list(work.records)
+    assert counts(await bring(store, mine, record)) == (0, 1, 0)
+    assert await held(store, mine) == [record]
 
 
 async def test_a_record_that_is_deleted_in_between_stays_deleted(
-    dynamo_store: DynamoStore, elsewhere: DynamoStore, client: FaultyClient
+    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
 ) -> None:
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
     gone = Deletion(connection_id=job.connection_id, stored_as=[job.sync], keys=["a"])
+    meanwhile("batch_get_item", lambda: DynamoItems(elsewhere.table).delete(gone))
 
-    async def delete() -> None:
-        await DynamoItems(elsewhere.table).delete(gone)
-
-    client.after_first("batch_get_item", delete)
-    work = ChunkWork(records=[Record("a", {}), Record("b", {})])
-    done = await dynamo_store.settle(change.advance(job, tally(), {}), work)
-
-    assert done is not None
-    assert counts(done) == (1, 0, 0)
-    assert await _all(dynamo_store, job) == [Record("b", {})]
+    assert counts(await bring(store, job, Record("a", {}), Record("b", {}))) == (1, 0, 0)
+    assert await held(store, job) == [Record("b", {})]
 
 
 # ---- answers that are lost ---------------------------------------------------------------------
@@ -636,29 +532,28 @@ async def test_a_record_that_is_deleted_in_between_stays_deleted(
 @pytest.mark.fault(2, 13)
 @pytest.mark.parametrize("times", [1, TRIES_MAX + 1])
 async def test_a_change_whose_answers_are_lost_is_written_once(
-    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock, times: int
+    store: DynamoStore, client: FaultyClient, clock: ManualClock, times: int
 ) -> None:
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
     client.choose = first(times, Fault.ANSWER_LOST, of="transact_write_items")
 
-    done = await settle_surely(
-        dynamo_store, clock, change.advance(job, tally(chunks=1), {}), many(3)
-    )
+    work = ChunkWork(records=many(3))
+    done = await settle_surely(store, clock, change.advance(job, tally(chunks=1), {}), work)
 
     assert done is not None
     assert (done.steps, done.summary.inserted) == (1, 3)
-    assert await kinds(dynamo_store, job.id) == ["submitted", "chunk"]
+    assert await kinds(store, job.id) == ["submitted", "chunk"]
 
 
 @pytest.mark.fault(13)
 async def test_what_is_claimed_beside_a_claim_without_an_answer_is_worked_on(
-    dynamo_store: DynamoStore, client: FaultyClient
+    store: DynamoStore, client: FaultyClient
 ) -> None:
-    jobs = [await submit_one(dynamo_store) for _ in range(5)]
+    jobs = [await submit_one(store) for _ in range(5)]
     client.choose = first(1, Fault.UNREACHABLE, of="update_item")
 
     async def claim() -> list[str]:
-        found = await dynamo_store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        found = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
         return [job.id for job in found.jobs]
 
     claimed = await claim()
@@ -669,16 +564,16 @@ async def test_what_is_claimed_beside_a_claim_without_an_answer_is_worked_on(
 
 
 async def test_a_claim_whose_answer_is_lost_is_found_by_the_sweeper(
-    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
-    job = await submit_one(dynamo_store)
+    job = await submit_one(store)
     client.choose = first(1, Fault.ANSWER_LOST, of="update_item")
     with pytest.raises(StoreUnavailable):
-        await claim_one(dynamo_store)
+        await claim_one(store)
 
     clock.advance(61)
 
-    [lost] = await dynamo_store.list_expired(limit=10)
+    [lost] = await store.list_expired(limit=10)
     assert (lost.id, lost.token) == (job.id, 1)
 
 
@@ -686,34 +581,32 @@ async def test_a_claim_whose_answer_is_lost_is_found_by_the_sweeper(
 
 
 @pytest.mark.fault(5, 14)
-async def test_a_stale_entry_claims_nothing(
-    dynamo_store: DynamoStore, client: FaultyClient
-) -> None:
+async def test_a_stale_entry_claims_nothing(store: DynamoStore, client: FaultyClient) -> None:
     # Given an index that still shows a job as pending that another worker has
     client.freeze_indexes()
-    await submit_one(dynamo_store)
+    await submit_one(store)
     client.thaw_indexes()
     client.freeze_indexes()
-    taken = await claim_one(dynamo_store)
+    taken = await claim_one(store)
 
     # When a worker claims by what the index says
-    claimed = await dynamo_store.claim(Lane.COLD, worker="late", limit=1, lease=LEASE)
+    claimed = await store.claim(Lane.COLD, worker="late", limit=1, lease=LEASE)
 
     # Then it gets nothing, and looks again soon
     assert list(claimed.jobs) == []
     assert claimed.next_due_s is not None and 0 < claimed.next_due_s < 1
-    assert await dynamo_store.get(taken.id) == taken
+    assert await store.get(taken.id) == taken
 
 
 async def test_a_job_that_the_index_does_not_show_yet_is_claimed_by_its_hint(
-    dynamo_store: DynamoStore, client: FaultyClient
+    store: DynamoStore, client: FaultyClient
 ) -> None:
     client.freeze_indexes()
-    assert (await dynamo_store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
-    job = await submit_one(dynamo_store)
-    assert (await dynamo_store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
+    assert (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
+    job = await submit_one(store)
+    assert (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
 
-    claimed = await dynamo_store.claim_job(job.id, step=0, worker="w", lease=LEASE)
+    claimed = await store.claim_job(job.id, step=0, worker="w", lease=LEASE)
 
     assert claimed is not None
     assert claimed.state is JobState.RUNNING
@@ -721,56 +614,53 @@ async def test_a_job_that_the_index_does_not_show_yet_is_claimed_by_its_hint(
 
 @pytest.mark.fault(14)
 async def test_stale_entries_rescue_and_thaw_nothing(
-    dynamo_store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
     # Given an index that shows a lease that has run out, and a cool-down that is over
-    running = await run_one(dynamo_store)
-    shut = await shut_one(dynamo_store, cooldown_s=10)
+    running = await run_one(store)
+    shut = await shut_one(store, cooldown_s=10)
     clock.advance(61)
     client.freeze_indexes()
-    assert [job.id for job in await dynamo_store.list_expired(limit=9)] == [running.id]
-    assert [job.id for job in await dynamo_store.list_thawable(limit=9)] == [shut.id]
+    assert [job.id for job in await store.list_expired(limit=9)] == [running.id]
+    assert [job.id for job in await store.list_thawable(limit=9)] == [shut.id]
 
     # When the worker comes back, and an operator takes over
-    await dynamo_store.extend([Claim(running.id, running.token)], lease=LEASE)
-    await settled(dynamo_store, change.keep_paused(shut))
+    await store.extend([Claim(running.id, running.token)], lease=LEASE)
+    await settled(store, change.keep_paused(shut))
 
     # Then the rows are what counts
-    assert list(await dynamo_store.list_expired(limit=9)) == []
-    assert list(await dynamo_store.list_thawable(limit=9)) == []
-    assert await dynamo_store.release_provider("roam", stagger=MINUTE, limit=9) == 0
+    assert list(await store.list_expired(limit=9)) == []
+    assert list(await store.list_thawable(limit=9)) == []
+    assert await store.release_provider("roam", stagger=MINUTE, limit=9) == 0
 
 
 async def test_the_active_job_of_a_connection_is_known_before_any_index_shows_it(
-    dynamo_store: DynamoStore, client: FaultyClient
+    store: DynamoStore, client: FaultyClient
 ) -> None:
     client.freeze_indexes()
     wanted = JobFilter(sync="notes", connection_id="c", states=(JobState.PENDING,))
-    assert list(await dynamo_store.list_jobs(wanted, limit=1)) == []
-    job = await submit_one(dynamo_store, connection_id="c")
+    assert list(await store.list_jobs(wanted, limit=1)) == []
+    job = await submit_one(store, connection_id="c")
 
-    assert list(await dynamo_store.list_jobs(wanted, limit=1)) == [job]
+    assert list(await store.list_jobs(wanted, limit=1)) == [job]
 
 
 async def test_a_page_of_records_looks_at_so_many_of_all_connections_and_keeps_what_matches(
-    dynamo_store: DynamoStore, client: FaultyClient, monkeypatch: pytest.MonkeyPatch
+    store: DynamoStore, client: FaultyClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given connections none of whose records match
     monkeypatch.setattr(records, "SCAN_MAX", 10)
     monkeypatch.setattr(records, "_LOOK", 4)
-    jobs = [
-        await run_one(dynamo_store, user_id="ada", connection_id=f"c{number}")
-        for number in range(6)
-    ]
+    jobs = [await run_one(store, user_id="ada", connection_id=f"c{number}") for number in range(6)]
     for job in jobs:
-        await dynamo_store.settle(change.advance(job, tally(), {}), many(3))
+        await bring(store, job, *many(3))
     which = RecordFilter(sync=jobs[0].sync, user_id="ada", key_prefix="other")
 
     # When all pages are read
     places, after = list[str](), None
     client.requests.clear()
     while True:
-        page = await dynamo_store.find_records(which, after=after, limit=5)
+        page = await store.find_records(which, after=after, limit=5)
         after = page.after
         if after is None:
             break
@@ -787,14 +677,14 @@ async def test_a_page_of_records_looks_at_so_many_of_all_connections_and_keeps_w
 
 
 async def test_a_user_s_records_are_found_without_a_look_at_those_of_others(
-    dynamo_store: DynamoStore, client: FaultyClient
+    store: DynamoStore, client: FaultyClient
 ) -> None:
     for user in ("ada", "bob"):
-        job = await run_one(dynamo_store, sync="notes", user_id=user, connection_id=f"of_{user}")
-        await dynamo_store.settle(change.advance(job, tally(), {}), many(2))
+        job = await run_one(store, sync="notes", user_id=user, connection_id=f"of_{user}")
+        await bring(store, job, *many(2))
     client.requests.clear()
 
-    found = await dynamo_store.find_records(RecordFilter(sync="notes", user_id="ada"), limit=10)
+    found = await store.find_records(RecordFilter(sync="notes", user_id="ada"), limit=10)
 
     assert [(row.connection_id, row.user_id) for row in found.rows] == [("of_ada", "ada")] * 2
     read = [request["ExpressionAttributeValues"][":pk"]["S"] for _, request in client.requests]
@@ -806,30 +696,30 @@ async def test_a_user_s_records_are_found_without_a_look_at_those_of_others(
 
 
 @pytest.mark.fault(8, 9)
-async def test_a_hint_claims_its_job_once(dynamo_store: DynamoStore) -> None:
-    job = await submit_one(dynamo_store)
+async def test_a_hint_claims_its_job_once(store: DynamoStore) -> None:
+    job = await submit_one(store)
 
     async def claim(step: int | None) -> Job | None:
-        return await dynamo_store.claim_job(job.id, step=step, worker="w", lease=LEASE)
+        return await store.claim_job(job.id, step=step, worker="w", lease=LEASE)
 
     running = await claim(0)
     assert running is not None
-    assert running == await dynamo_store.get(job.id)
+    assert running == await store.get(job.id)
     # The same message again, and one without a step
     assert await claim(0) is None
     assert await claim(None) is None
 
     # After a chunk the old message is late, and the new one is not
-    await settled(dynamo_store, change.rest(running, tally(), {}))
+    await settled(store, change.rest(running, tally(), {}))
     assert await claim(0) is None
     assert (await claim(1)) is not None
 
 
 async def test_an_application_may_have_more_syncs_than_a_condition_names_at_once(
-    dynamo_store: DynamoStore, client: FaultyClient
+    store: DynamoStore, client: FaultyClient
 ) -> None:
     others = [f"other_{number}" for number in range(150)]
-    large = DynamoStore(dynamo_store.table, [*others, *SYNCS])
+    large = DynamoStore(store.table, [*others, *SYNCS])
     job = await submit_one(large)
 
     claimed = await large.claim_job(job.id, step=0, worker="w", lease=LEASE)
@@ -848,13 +738,13 @@ async def test_an_application_may_have_more_syncs_than_a_condition_names_at_once
 
 
 async def test_a_hint_that_comes_too_early_or_to_another_application_claims_nothing(
-    dynamo_store: DynamoStore, clock: ManualClock
+    store: DynamoStore, clock: ManualClock
 ) -> None:
-    asleep = await submit_one(dynamo_store, delay_s=60)
-    foreign = await submit_one(dynamo_store, sync="elsewhere")
+    asleep = await submit_one(store, delay_s=60)
+    foreign = await submit_one(store, sync="elsewhere")
 
     async def claim(job_id: str) -> Job | None:
-        return await dynamo_store.claim_job(job_id, step=None, worker="w", lease=LEASE)
+        return await store.claim_job(job_id, step=None, worker="w", lease=LEASE)
 
     assert [await claim(each) for each in (asleep.id, foreign.id, "never")] == [None, None, None]
     clock.advance(60)
@@ -862,16 +752,16 @@ async def test_a_hint_that_comes_too_early_or_to_another_application_claims_noth
 
 
 async def test_due_jobs_are_listed_for_hints_without_being_claimed(
-    dynamo_store: DynamoStore, clock: ManualClock
+    store: DynamoStore, clock: ManualClock
 ) -> None:
-    later = await submit_one(dynamo_store, delay_s=60)
-    first_job = await submit_one(dynamo_store)
-    await submit_one(dynamo_store, lane=Lane.HOT)
+    later = await submit_one(store, delay_s=60)
+    first_job = await submit_one(store)
+    await submit_one(store, lane=Lane.HOT)
 
-    assert (await dynamo_store.list_due(Lane.COLD, limit=10)).jobs == [first_job]
+    assert (await store.list_due(Lane.COLD, limit=10)).jobs == [first_job]
     clock.advance(60)
-    assert (await dynamo_store.list_due(Lane.COLD, limit=10)).jobs == [first_job, later]
-    assert (await dynamo_store.list_due(Lane.COLD, limit=1)).jobs == [first_job]
+    assert (await store.list_due(Lane.COLD, limit=10)).jobs == [first_job, later]
+    assert (await store.list_due(Lane.COLD, limit=1)).jobs == [first_job]
 
 
 # ---- throttling --------------------------------------------------------------------------------
@@ -880,39 +770,38 @@ async def test_due_jobs_are_listed_for_hints_without_being_claimed(
 @pytest.mark.fault(14)
 @pytest.mark.parametrize("fault", [Fault.THROUGHPUT, Fault.THROTTLED, Fault.CONFLICT])
 async def test_a_throttled_chunk_is_written_after_a_while(
-    dynamo_store: DynamoStore, client: FaultyClient, fault: Fault
+    store: DynamoStore, client: FaultyClient, fault: Fault
 ) -> None:
-    job = await run_one(dynamo_store)
+    job = await run_one(store)
     client.choose = first(3, fault, of="transact_write_items")
 
-    done = await dynamo_store.settle(change.advance(job, tally(), {}), many(2))
+    await bring(store, job, *many(2))
 
-    assert done is not None
     assert client.met[fault] == 3
-    assert await kinds(dynamo_store, job.id) == ["submitted", "chunk"]
+    assert await kinds(store, job.id) == ["submitted", "chunk"]
 
 
 @pytest.mark.fault(14)
 async def test_what_stays_throttled_is_unavailable_and_has_written_nothing(
-    dynamo_store: DynamoStore, client: FaultyClient
+    store: DynamoStore, client: FaultyClient
 ) -> None:
-    job = await run_one(dynamo_store)
-    before = await everything(dynamo_store)
+    job = await run_one(store)
+    before = await everything(store)
     client.choose = first(TRIES_MAX, Fault.THROTTLED, of="transact_write_items")
 
     with pytest.raises(StoreUnavailable, match="ThrottlingError"):
-        await dynamo_store.settle(change.advance(job, tally(), {}), many(2))
+        await bring(store, job, *many(2))
 
     client.choose = None
-    assert await everything(dynamo_store) == before
+    assert await everything(store) == before
 
 
 async def test_a_breaker_is_noted_once_for_its_provider(
-    dynamo_store: DynamoStore, client: FaultyClient
+    store: DynamoStore, client: FaultyClient
 ) -> None:
     for _ in range(3):
-        await shut_one(dynamo_store, source="roam")
+        await shut_one(store, source="roam")
 
     assert client.sent["put_item"] == 1
-    assert await dynamo_store.table.get(keys.breaker("roam")) is not None
-    assert (await dynamo_store.open_breakers()) == {"roam": 3}
+    assert await store.table.get(keys.breaker("roam")) is not None
+    assert (await store.open_breakers()) == {"roam": 3}
