@@ -164,41 +164,39 @@ async def put(
     return await app.items.get(new.id)
 
 
-async def pending(app: App) -> Item:
-    return await put(app)
+async def pending(app: App, *, number: int = 101) -> Item:
+    return await put(app, number=number)
 
 
-async def fetching(app: App) -> Item:
-    return await claim(app, await put(app))
+async def fetching(app: App, *, number: int = 101) -> Item:
+    return await claim(app, await put(app, number=number))
 
 
-async def success(app: App, document: Document = DOCUMENT) -> Item:
-    return await settle(app, change.succeed(await claim(app, await put(app))), document)
+async def success(app: App, document: Document = DOCUMENT, *, number: int = 101) -> Item:
+    return await settle(app, change.succeed(await fetching(app, number=number)), document)
 
 
-async def failed(app: App) -> Item:
-    item = await claim(app, await put(app))
-    after = timedelta(minutes=1)
+async def failed(app: App, *, number: int = 101) -> Item:
+    item, after = await fetching(app, number=number), timedelta(minutes=1)
     return await settle(app, change.fail(item, error="Transient: strava said 503", after=after))
 
 
-async def stuck(app: App) -> Item:
-    item = await claim(app, await put(app))
+async def stuck(app: App, *, number: int = 101) -> Item:
+    item = await fetching(app, number=number)
     return await settle(app, change.fail(item, error="Malformed: no JSON", after=None))
 
 
-async def deferred(app: App) -> Item:
-    after = timedelta(minutes=15)
-    item = await claim(app, await put(app))
+async def deferred(app: App, *, number: int = 101) -> Item:
+    item, after = await fetching(app, number=number), timedelta(minutes=15)
     return await settle(app, change.defer(item, after=after, error="429", limited=True))
 
 
-async def unavailable(app: App) -> Item:
-    item = await claim(app, await put(app))
+async def unavailable(app: App, *, number: int = 101) -> Item:
+    item = await fetching(app, number=number)
     return await settle(app, change.find_nothing(item, reason="NoData: there are no points"))
 
 
-Reach = Callable[[App], Awaitable[Item]]
+Reach = Callable[..., Awaitable[Item]]
 #: As the specification has them.
 TABLE: dict[Reach, tuple[str, str]] = {
     success: ("success", "render"),
@@ -214,19 +212,17 @@ TABLE: dict[Reach, tuple[str, str]] = {
 # ---- streams, by state -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reach", TABLE, ids=lambda reach: reach.__name__)
-def test_every_state_is_told_as_the_table_has_it_by_one_statement(
-    tmp_path: Path, reach: Reach
-) -> None:
-    status, hint = TABLE[reach]
+@as_test(serving_activities)
+async def test_every_state_is_told_as_the_table_has_it_by_one_statement(served: Served) -> None:
     sent: list[str] = []
 
     def note(_: Any, __: Any, statement: str, *___: Any) -> None:
         sent.append(statement)
 
-    async def main(served: Served) -> None:
-        item = await reach(served.app)
-        client = await served.client()
+    client = await served.client()
+    for number, (reach, (status, hint)) in enumerate(TABLE.items(), 101):
+        item = await reach(served.app, number=number)
+        sent.clear()
         event.listen(Engine, "before_cursor_execute", note)
         try:
             answer = await client.get(f"/v1/activities/{item.id}/streams")
@@ -236,7 +232,7 @@ def test_every_state_is_told_as_the_table_has_it_by_one_statement(
         told = answer.json()
         assert answer.status_code == 200
         assert (told["status"], told["hint"]) == (status, hint)
-        assert told["activity_id"] == ID
+        assert told["activity_id"] == item.id == activity_id("ada-1", number)
         assert (told["stream_data"] is not None) == (status == "success")
         assert set(told) == set(documents.StreamsDocument.model_fields)
         assert (told["error"], told["retry_count"]) == (explain_item(item), item.retry_count)
@@ -248,7 +244,12 @@ def test_every_state_is_told_as_the_table_has_it_by_one_statement(
         assert "FROM headgate_api_keys" in key
         assert "FROM headgate_items LEFT OUTER JOIN headgate_item_documents" in whole
 
-    serving_activities(tmp_path, main)
+        # Without its streams, an activity says where they stand
+        told = (await client.get(f"/v1/activities/{item.id}")).json()
+        assert (told["status"], told["hint"], told["stuck"]) == (status, hint, reach is stuck)
+        assert told["error"] == explain_item(item)
+        assert told["external_id"] == str(number)
+        assert reach is not stuck or told["next_attempt_at"] is None
 
 
 @as_test(serving_activities)
@@ -485,56 +486,26 @@ async def test_a_choice_of_points_that_is_none_is_refused(served: Served) -> Non
     assert both["field"] == "points"
 
 
-# ---- activities --------------------------------------------------------------------------------
-
-
-@as_test(serving_activities)
-async def test_an_activity_says_where_its_streams_stand(served: Served) -> None:
-    await stuck(served.app)
-    ada = await served.client()
-
-    answer = await ada.get(f"/v1/activities/{ID}")
-
-    told = answer.json()
-    assert (told["status"], told["hint"], told["stuck"]) == ("failed", "retry", True)
-    said = "It could not be fetched, and is not tried again by itself."
-    assert (told["error"], told["next_attempt_at"]) == (said, None)
-    assert told["external_id"] == "101"
-
-
 # ---- operating ---------------------------------------------------------------------------------
 
 
 @as_test(serving_activities)
-async def test_an_operator_sets_a_stuck_one_going_again(served: Served) -> None:
+async def test_an_operator_sets_one_going_again_whatever_has_become_of_it(served: Served) -> None:
+    admin, path = await served.admin(), "/admin/activities/{}/reset-stream-fetch"
     await stuck(served.app)
-    admin = await served.admin()
+    held = await fetching(served.app, number=102)
+    without = await put(served.app, number=103, external=False)
 
-    told = (await admin.post(f"/v1/admin/activities/{ID}/reset-stream-fetch")).json()
+    told = (await admin.post("/v1" + path.format(ID))).json()
 
     assert (told["status"], told["retry_count"], told["error"]) == ("pending", 0, None)
     item = await served.app.items.get(ID)
     assert item.state is ItemState.PENDING and item.next_attempt_at is not None
-    nobodys = "/v1/admin/activities/nobodys/reset-stream-fetch"
-    problem(await admin.post(nobodys), 404, "not_found")
-
-
-@as_test(serving_activities)
-async def test_a_reset_shuts_out_whoever_held_it(served: Served) -> None:
-    held = await fetching(served.app)
-    path = f"/admin/activities/{ID}/reset-stream-fetch"
-
-    assert (await (await served.admin()).post(path)).is_success
-
+    # Whoever held it is shut out, and one without an id at the provider cannot be fetched.
+    assert (await admin.post(path.format(held.id))).is_success
     assert await served.app._items.settle_many([(change.succeed(held), DOCUMENT)]) == [None]
-
-
-@as_test(serving_activities)
-async def test_one_without_an_id_at_the_provider_cannot_be_reset(served: Served) -> None:
-    await put(served.app, external=False)
-    path = f"/admin/activities/{ID}/reset-stream-fetch"
-
-    problem(await (await served.admin()).post(path), 409, "illegal_transition")
+    problem(await admin.post(path.format(without.id)), 409, "illegal_transition")
+    problem(await admin.post("/v1" + path.format("nobodys")), 404, "not_found")
 
 
 @as_test(serving_activities)

@@ -1,4 +1,4 @@
-"""`headgate notes …` in processes of their own, with a worker and a Roam that is served."""
+"""`headgate notes …` with a worker in a process of its own, and a Roam that is served."""
 
 import json
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from headgate.sandbox.roam.sandbox import Roam
 from headgate.sandbox.serving import serving
 from tests import processes
 from tests.connecting import key_entries
+from tests.systems.commands import run_here
 from tests.terminal import on_terminal
 
 pytestmark = pytest.mark.slow
@@ -48,15 +49,9 @@ class Notebook:
 
     def connect(self, user: str = "ann") -> None:
         """Connect the graph, as its owner does."""
-        with processes.started(
-            "headgate",
-            *("connection", "add", "roam", "--user", user, "--account", "graph-1"),
-            environment=self.environment,
-            folder=self.folder,
-        ) as adding:
-            adding.stdin.write(self.roam.token() + "\n")
-            adding.stdin.close()
-            assert adding.wait() == 0, adding.stderr.read()
+        add = ("connection", "add", "roam", "--user", user, "--account", "graph-1")
+        added = run_here(self.environment, self.folder, *add, stdin=self.roam.token() + "\n")
+        assert added.code == 0, added.stderr
 
     def work(self, **changed: str) -> AbstractContextManager[processes.Process]:
         """A worker, killed at the end of the block."""
@@ -65,10 +60,7 @@ class Notebook:
 
     def run(self, *arguments: str, **changed: str) -> processes.Ended:
         """Run `headgate notes …` to its end."""
-        environment = {**self.environment, **changed}
-        return processes.run(
-            "headgate", "notes", *arguments, environment=environment, folder=self.folder
-        )
+        return run_here({**self.environment, **changed}, self.folder, "notes", *arguments)
 
     def anns(self, *arguments: str, **changed: str) -> processes.Ended:
         """The same, of the user who has connected the graph."""
@@ -298,10 +290,14 @@ def test_without_the_extra_it_is_told_what_to_install(notebook: Notebook, tmp_pa
     said = "vectors: lancedb is missing: install headgate[vectors]"
 
     for arguments in (["search", "bread"], ["start", "--clear"]):
-        ended = notebook.anns(*arguments, **changed)
+        ended = processes.run(
+            *("headgate", "notes", *arguments, "--user", "ann"),
+            environment={**notebook.environment, **changed},
+            folder=tmp_path,
+        )
         assert (ended.code, said in ended.stderr) == (2, True)
     with notebook.work(**changed):
-        failed = notebook.anns("start", "--wait", **changed)
+        failed = notebook.anns("start", "--wait")
     assert (failed.code, said in failed.stdout) == (5, True)
 
 
