@@ -34,13 +34,8 @@ from tests.conformance.databases import (
 from tests.conformance.leased_types import DYNAMO_TYPES
 from tests.conformance.query_plans import Crowd
 
-#: Hundreds of rows that are submitted, claimed and rescued one by one.
-TOO_MUCH_FOR_EMULATORS = {"test_more_lost_rows_than_one_batch_are_all_rescued"}
 #: Moto copies the whole table for each transaction.
 TOO_MUCH_FOR_MOTO = {
-    "test_a_chunk_of_many_records_is_stored_whole",
-    "test_records_that_are_gone_are_deleted_with_the_chunk",
-    "test_more_records_than_one_statement_takes_are_claimed",
     "test_claims_at_the_same_time_never_share_a_row",
     "test_a_batch_meets_single_requests_for_the_same_connections",
     "test_many_at_once_fare_as_one_after_another",
@@ -77,8 +72,6 @@ def _is_wanted(item: pytest.Item, seen: set[str]) -> bool:
     if any(type(each) is int and each > ROWS_ON_EMULATORS_MAX for each in values.values()):
         return False
     name = f"{item.path}::{item.originalname}"
-    if item.originalname in TOO_MUCH_FOR_EMULATORS:
-        return False
     if "moto" not in backends:
         return True
     if item.originalname in TOO_MUCH_FOR_MOTO:

@@ -20,12 +20,15 @@ from headgate.store.sql import receipts
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.statements import ROWS_MAX
 from headgate.store.sql.store import SqlStore
+from tests.conformance.chunks import bring, counts
 from tests.stores import (
     LEASE,
     SYNCS,
     MakeDatabase,
+    claim_ids,
     claim_one,
     everything,
+    is_sql,
     new_job,
     opened,
     run_one,
@@ -48,10 +51,7 @@ async def two_jobs(store: Store, **fields: object) -> tuple[Job, Job]:
 async def deliver(store: Store, job: Job, keys: Sequence[str], refused: Sequence[str] = ()) -> Job:
     """Settle a chunk whose records went to the destination."""
     receipts = [Receipt(key, TAKEN) for key in keys] + [Receipt(key, REFUSED) for key in refused]
-    work = ChunkWork(stored_as=NAME, receipts=receipts)
-    after = await store.settle(change.advance(job, tally(), {}), work)
-    assert after is not None
-    return after
+    return await bring(store, job, stored_as=NAME, receipts=receipts)
 
 
 async def test_a_claim_keeps_another_job_away_until_it_is_settled(store: Store) -> None:
@@ -78,29 +78,28 @@ async def test_a_job_may_claim_its_own_records_again(store: Store) -> None:
     assert await store.claim_records(slow, NAME, ["a", "b"]) == {}
 
 
-@pytest.mark.parametrize(
-    "leave",
-    [
-        lambda job: change.advance(job, tally(), {}),
-        lambda job: change.rest(job, tally(), {}),
-        lambda job: change.retry(job, after=LEASE, error="down", recent_errors=()),
-        lambda job: change.defer(job, after=LEASE, reason=Reason.RATE_LIMITED, note="later"),
-        lambda job: change.fail(job, reason=Reason.REFUSED, error="no"),
-        lambda job: change.succeed(job, tally(), {}),
-    ],
-    ids=["advance", "rest", "retry", "defer", "fail", "succeed"],
-)
-async def test_a_claim_is_void_once_its_job_has_left_the_chunk(
-    store: Store, leave: Callable[[Job], JobChange]
-) -> None:
-    # Given a claim whose job ended its chunk without delivering the record
-    slow, live = await two_jobs(store)
-    await store.claim_records(slow, NAME, ["a"])
-    await settled(store, leave(slow))
+LEAVES: dict[str, Callable[[Job], JobChange]] = {
+    "advance": lambda job: change.advance(job, tally(), {}),
+    "rest": lambda job: change.rest(job, tally(), {}),
+    "retry": lambda job: change.retry(job, after=LEASE, error="down", recent_errors=()),
+    "defer": lambda job: change.defer(job, after=LEASE, reason=Reason.RATE_LIMITED, note="later"),
+    "fail": lambda job: change.fail(job, reason=Reason.REFUSED, error="no"),
+    "succeed": lambda job: change.succeed(job, tally(), {}),
+}
 
-    # Then nobody is in the way
-    assert await store.receipts(live, NAME, ["a"]) == {}
-    assert await store.claim_records(live, NAME, ["a"]) == {}
+
+async def test_a_claim_is_void_once_its_job_has_left_the_chunk(store: Store) -> None:
+    for name, leave in LEAVES.items():
+        # Given a claim whose job ended its chunk without delivering the record
+        slow, live = await two_jobs(store, connection_id=name)
+        await store.claim_records(slow, NAME, ["a"])
+        await settled(store, leave(slow))
+
+        # Then nobody is in the way
+        assert await store.receipts(live, NAME, ["a"]) == {}, name
+        assert await store.claim_records(live, NAME, ["a"]) == {}, name
+        # And nothing waits when the next begins
+        await claim_ids(store, 1)
 
 
 async def test_a_claim_of_a_lost_worker_is_void_and_the_worker_gets_no_other(
@@ -182,22 +181,19 @@ async def test_a_chunk_that_loses_its_claim_leaves_no_receipt(store: Store) -> N
 
 async def test_records_are_stored_under_the_shared_name(store: Store) -> None:
     slow, live = await two_jobs(store)
-    records = [Record("a", {"is": "old"})]
-    await store.settle(change.advance(slow, tally(), {}), ChunkWork(records=records))
+    await bring(store, slow, Record("a", {"is": "old"}))
 
     # When the other sync stores the same record anew, then it is the same row
-    work = ChunkWork(stored_as=NAME, records=[Record("a", {"is": "new"})])
-    after = await store.settle(change.advance(live, tally(), {}), work)
+    after = await bring(store, live, Record("a", {"is": "new"}), stored_as=NAME)
 
-    assert after is not None
-    assert (after.summary.inserted, after.summary.updated) == (0, 1)
+    assert counts(after) == (0, 1, 0)
     assert await store.records(NAME, "conn_1", limit=10) == [Record("a", {"is": "new"})]
     assert await store.records("other", "conn_1", limit=10) == []
 
 
 async def test_more_records_than_one_statement_takes_are_claimed(store: Store) -> None:
     slow, live = await two_jobs(store)
-    keys = [f"key_{number:05d}" for number in range(2 * ROWS_MAX + 1)]
+    keys = [f"key_{number:05d}" for number in range(2 * ROWS_MAX + 1 if is_sql(store) else 250)]
 
     assert await store.claim_records(slow, NAME, keys) == {}
     assert len(await store.claim_records(live, NAME, keys[::-1])) == len(keys)

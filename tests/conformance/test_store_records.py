@@ -1,6 +1,5 @@
 """Records and coverage: stored once by key, rewritten when changed, counted as they were."""
 
-from collections.abc import Sequence
 from datetime import date, timedelta
 
 import msgspec
@@ -13,28 +12,14 @@ from headgate.model.job import Job
 from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import DayStatus
 from headgate.ports.store import ChunkWork, Store
-from tests.stores import START, claim_one, everything, new_job, run_one, submit_all, tally
+from tests.conformance.chunks import bring, counts, held
+from tests.stores import START, claim_one, everything, is_sql, new_job, run_one, submit_all, tally
 
 DAY = date(2025, 12, 31)
 
 
-async def store_chunk(store: Store, job: Job, records: Sequence[Record]) -> Job:
-    """Settle a chunk with these records; the counts begin anew."""
-    return await _settle(store, job, ChunkWork(records=records))
-
-
-async def _settle(store: Store, job: Job, work: ChunkWork) -> Job:
-    after = await store.settle(change.advance(job, tally(), {}), work)
-    assert after is not None
-    return after
-
-
-def counts(job: Job) -> tuple[int, int, int]:
-    return job.summary.inserted, job.summary.updated, job.summary.unchanged
-
-
-async def held(store: Store, job: Job) -> list[Record]:
-    return list(await store.records(job.sync, job.connection_id, limit=10_000))
+def numbered(count: int) -> list[Record]:
+    return [Record(f"record_{number:05d}", {"number": number}) for number in range(count)]
 
 
 # ---- records -----------------------------------------------------------------------------------
@@ -43,13 +28,13 @@ async def held(store: Store, job: Job) -> list[Record]:
 async def test_records_are_counted_by_what_became_of_them(store: Store, clock: ManualClock) -> None:
     # Given three records
     job = await run_one(store)
-    job = await store_chunk(store, job, [Record(key, {"is": "old"}) for key in "abc"])
+    job = await bring(store, job, *(Record(key, {"is": "old"}) for key in "abc"))
     assert counts(job) == (3, 0, 0)
 
     # When one comes again as it was, one changed, and one is new
     clock.advance(10)
     again = [Record("a", {"is": "old"}), Record("b", {"is": "new"}), Record("d", {"is": "new"})]
-    job = await store_chunk(store, job, again)
+    job = await bring(store, job, *again)
 
     # Then each is counted so, and the rows hold the newest of each
     assert counts(job) == (1, 1, 1)
@@ -65,7 +50,7 @@ async def test_records_are_counted_by_what_became_of_them(store: Store, clock: M
 async def test_counts_add_up_over_the_chunks_of_a_job(store: Store) -> None:
     # Given a job that has stored a chunk
     job = await run_one(store)
-    job = await store_chunk(store, job, [Record("a", {})])
+    job = await bring(store, job, Record("a", {}))
 
     # When the next chunk carries the summary on, as the engine does
     wanted = change.advance(job, tally(inserted=job.summary.inserted), {})
@@ -79,12 +64,12 @@ async def test_counts_add_up_over_the_chunks_of_a_job(store: Store) -> None:
 async def test_an_unchanged_record_is_not_rewritten(store: Store, clock: ManualClock) -> None:
     # Given a record
     job = await run_one(store)
-    job = await store_chunk(store, job, [Record("a", {"x": 1, "y": 2})])
+    job = await bring(store, job, Record("a", {"x": 1, "y": 2}))
     before = (await everything(store))["records"]
 
     # When it comes again later, with its fields in another order
     clock.advance(10)
-    await store_chunk(store, job, [Record("a", {"y": 2, "x": 1})])
+    await bring(store, job, Record("a", {"y": 2, "x": 1}))
 
     # Then its row is as it was, time included
     assert (await everything(store))["records"] == before
@@ -94,10 +79,10 @@ async def test_a_changed_record_keeps_when_it_was_first_seen(
     store: Store, clock: ManualClock
 ) -> None:
     job = await run_one(store)
-    job = await store_chunk(store, job, [Record("a", {"x": 1})])
+    job = await bring(store, job, Record("a", {"x": 1}))
 
     clock.advance(10)
-    await store_chunk(store, job, [Record("a", {"x": 2})])
+    await bring(store, job, Record("a", {"x": 2}))
 
     [(*_, created_at, updated_at)] = (await everything(store))["records"]
     assert (created_at, updated_at) == (START, START + timedelta(seconds=10))
@@ -107,7 +92,7 @@ async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: Stor
     job = await run_one(store)
 
     twice = [Record("a", {"is": "first"}), Record("b", {}), Record("a", {"is": "last"})]
-    job = await store_chunk(store, job, twice)
+    job = await bring(store, job, *twice)
 
     assert counts(job) == (2, 0, 0)
     assert await held(store, job) == [Record("a", {"is": "last"}), Record("b", {})]
@@ -116,16 +101,16 @@ async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: Stor
 async def test_a_chunk_of_many_records_is_stored_whole(store: Store) -> None:
     # Given more records than one statement takes
     job = await run_one(store)
-    many = [Record(f"record_{number:05d}", {"number": number}) for number in range(2500)]
+    many = numbered(2500 if is_sql(store) else 250)
 
     # When they come in one chunk, and then again with one changed at either end
-    first = await store_chunk(store, job, many)
+    first = await bring(store, job, *many)
     changed = [Record(many[0].key, {}), *many[1:-1], Record(many[-1].key, {})]
-    second = await store_chunk(store, first, changed)
+    second = await bring(store, first, *changed)
 
     # Then all are there, and counted
-    assert counts(first) == (2500, 0, 0)
-    assert counts(second) == (0, 2, 2498)
+    assert counts(first) == (len(many), 0, 0)
+    assert counts(second) == (0, 2, len(many) - 2)
     assert await held(store, job) == changed
 
 
@@ -133,8 +118,8 @@ async def test_hashes_tell_what_is_stored_and_how(store: Store) -> None:
     # Given two records, one of which has changed since
     job = await run_one(store)
     old = [Record("a", {"x": 1, "y": [2.5]}), Record("b", {"is": "old"})]
-    job = await store_chunk(store, job, old)
-    await store_chunk(store, job, [Record("b", {"is": "new"})])
+    job = await bring(store, job, *old)
+    await bring(store, job, Record("b", {"is": "new"}))
 
     # When they are asked for, one of them twice, with one that is not there
     told = await store.record_hashes(job.sync, job.connection_id, ["b", "c", "a", "b"])
@@ -147,15 +132,14 @@ async def test_hashes_tell_what_is_stored_and_how(store: Store) -> None:
 async def test_records_that_are_gone_are_deleted_with_the_chunk(store: Store) -> None:
     # Given more records of a connection than one statement names, and one of another connection
     job = await run_one(store)
-    many = [Record(f"record_{number:05d}", {"number": number}) for number in range(2500)]
-    job = await store_chunk(store, job, many)
+    many = numbered(2500 if is_sql(store) else 250)
+    job = await bring(store, job, *many)
     other = await run_one(store, connection_id="another")
-    await store_chunk(store, other, many[:1])
+    await bring(store, other, *many[:1])
 
     # When a chunk tells that all but the last are gone, and stores one of them again
     again = Record("record_00007", {"number": -7})
-    work = ChunkWork(records=[again], removed=[record.key for record in many[:-1]])
-    job = await _settle(store, job, work)
+    job = await bring(store, job, again, removed=[record.key for record in many[:-1]])
 
     # Then these two are left, and the other connection has its own
     assert await held(store, job) == [again, many[-1]]
@@ -168,23 +152,14 @@ async def test_records_that_are_gone_are_deleted_with_the_chunk(store: Store) ->
     assert counts(job) == (0, 1, 0)
 
 
-async def test_hashes_are_those_of_one_sync_and_connection(store: Store) -> None:
-    for number, (sync, connection) in enumerate(
-        [("notes", "c1"), ("notes", "c2"), ("other", "c1")]
-    ):
-        job = await run_one(store, sync=sync, connection_id=connection)
-        await store_chunk(store, job, [Record("a", {"number": number})])
-
-    assert await store.record_hashes("notes", "c2", ["a"]) == {"a": content_hash({"number": 1})}
-    assert await store.record_hashes("other", "c2", ["a"]) == {}
-
-
-@pytest.mark.parametrize("count", [999, 1000, 1001, 10_000])
+@pytest.mark.parametrize(
+    "count", [999, 1000, 1001, pytest.param(10_000, marks=pytest.mark.thorough)]
+)
 async def test_hashes_are_told_of_any_number_of_records(store: Store, count: int) -> None:
     # Given so many records
     job = await run_one(store)
-    many = [Record(f"record_{number:05d}", {"number": number}) for number in range(count)]
-    await store_chunk(store, job, many)
+    many = numbered(count)
+    await bring(store, job, *many)
 
     # When all are asked for, and as many that are not there
     wanted = [key for record in many for key in (record.key, f"{record.key}?")]
@@ -197,18 +172,21 @@ async def test_hashes_are_told_of_any_number_of_records(store: Store, count: int
 async def test_records_of_another_connection_are_others(store: Store) -> None:
     # Given a record of one connection
     first = await run_one(store, connection_id="c1")
-    await store_chunk(store, first, [Record("a", {"of": 1})])
+    await bring(store, first, Record("a", {"of": 1}))
 
     # When the same key comes for another connection, and for another sync
     second = await run_one(store, connection_id="c2")
     third = await run_one(store, connection_id="c1", sync="other")
-    second = await store_chunk(store, second, [Record("a", {"of": 2})])
-    third = await store_chunk(store, third, [Record("a", {"of": 3})])
+    second = await bring(store, second, Record("a", {"of": 2}))
+    third = await bring(store, third, Record("a", {"of": 3}))
 
     # Then each is new, and each is kept
     assert counts(second) == counts(third) == (1, 0, 0)
     for job, number in ((first, 1), (second, 2), (third, 3)):
         assert await held(store, job) == [Record("a", {"of": number})]
+        told = await store.record_hashes(job.sync, job.connection_id, ["a"])
+        assert told == {"a": content_hash({"of": number})}
+    assert await store.record_hashes("other", "c2", ["a"]) == {}
 
 
 async def test_a_record_reads_back_as_it_was_given(store: Store) -> None:
@@ -222,14 +200,14 @@ async def test_a_record_reads_back_as_it_was_given(store: Store) -> None:
     }
     job = await run_one(store)
 
-    await store_chunk(store, job, [Record("key with 'quotes', % and ü", data)])
+    await bring(store, job, Record("key with 'quotes', % and ü", data))
 
     assert await held(store, job) == [Record("key with 'quotes', % and ü", data)]
 
 
 async def test_records_are_paged_in_the_order_of_their_keys(store: Store) -> None:
     job = await run_one(store)
-    await store_chunk(store, job, [Record(key, {}) for key in "dbeac"])
+    await bring(store, job, *(Record(key, {}) for key in "dbeac"))
 
     first = await store.records(job.sync, job.connection_id, limit=2)
     rest = await store.records(job.sync, job.connection_id, after=first[-1].key, limit=10)
@@ -243,9 +221,7 @@ async def test_records_are_paged_in_the_order_of_their_keys(store: Store) -> Non
 
 async def cover(store: Store, job: Job, *days: Coverage) -> Job:
     for day in days:
-        after = await store.settle(change.advance(job, tally(), {}), ChunkWork(coverage=day))
-        assert after is not None
-        job = after
+        job = await bring(store, job, coverage=day)
     return job
 
 
@@ -277,29 +253,23 @@ async def test_a_day_reads_back_as_it_was_noted(store: Store) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
+async def test_a_day_read_again_is_noted_anew(store: Store, clock: ManualClock) -> None:
+    for before, after in (
         (FAILED, CLAIMED),
         (FAILED, EMPTY),
         (EMPTY, CLAIMED),
         (EMPTY, FAILED),
         (CLAIMED, EMPTY),
         (CLAIMED, Coverage(day=DAY, status=DayStatus.HELD, records=9)),
-    ],
-    ids=lambda day: day.status.value,
-)
-async def test_a_day_read_again_is_noted_anew(
-    store: Store, clock: ManualClock, before: Coverage, after: Coverage
-) -> None:
-    job = await cover(store, await run_one(store), before)
+    ):
+        job = await cover(store, await run_one(store), before)
 
-    clock.advance(10)
-    await cover(store, job, after)
+        clock.advance(10)
+        await cover(store, job, after)
 
-    row = await day_of(store, job)
-    assert (row.status, row.records, row.error) == (after.status, after.records, after.error)
-    assert row.updated_at == START + timedelta(seconds=10)
+        row = await day_of(store, job)
+        assert (row.status, row.records, row.error) == (after.status, after.records, after.error)
+        assert row.updated_at == clock.now()
 
 
 async def test_a_day_once_held_is_not_unmade_by_a_failed_read(
@@ -334,14 +304,14 @@ async def test_coverage_is_told_for_the_days_asked_in_order(store: Store) -> Non
 async def test_a_chunk_without_coverage_notes_no_day(store: Store) -> None:
     job = await run_one(store)
 
-    await store_chunk(store, job, [Record("a", {})])
+    await bring(store, job, Record("a", {}))
 
     assert (await everything(store))["coverage"] == []
 
 
 async def test_records_are_found_and_forgotten_by_their_keys(store: Store) -> None:
     job = await run_one(store)
-    await store_chunk(store, job, [Record("a", {"n": 1}), Record("b", {"n": 2})])
+    await bring(store, job, Record("a", {"n": 1}), Record("b", {"n": 2}))
 
     [found] = await store.records_of([job.sync, "other"], [job.connection_id], ["b", "c"])
     assert (found.key, found.data, found.connection_id) == ("b", {"n": 2}, job.connection_id)
