@@ -37,12 +37,81 @@ def event(kind: object = "batch_complete", data: object = None) -> ChunkEvent:
     return ChunkEvent(cast(Any, kind), cast(Any, {} if data is None else data))
 
 
-def test_a_chunk_that_says_nothing_is_taken() -> None:
-    check_chunk(Chunk(), JOB)
+EVENTS_MAX = [ChunkEvent("batch_complete")] * CHUNK_EVENTS_MAX
 
 
-def test_something_else_is_not_taken_for_a_chunk() -> None:
-    assert problem(cast(Any, [])) == "source 'roam' returned list, not a Chunk"
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"removed": ["a", "b"]},
+        # What is no JSON is left to the destination that takes it.
+        {"records": [Record("k", {"a": object()})]},
+        *(
+            {"events": [ChunkEvent(kind)]}
+            for kind in ("a", "batch_complete", "page2", "v2_page_3", "x" * 50)
+        ),
+        {"events": EVENTS_MAX},
+        *({"counts": {"skipped_content": count}} for count in (0, 1, COUNT_MAX)),
+        *(
+            {"high_water": mark}
+            for mark in (
+                0,
+                "2026-01-03T00:00:00Z",
+                {"inbox": 7},
+                "x" * (HIGH_WATER_BYTES_MAX - 2),
+            )
+        ),
+    ],
+)
+def test_what_a_chunk_may_say_is_taken(fields: dict[str, Any]) -> None:
+    check_chunk(Chunk(**fields), JOB)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "said"),
+    [
+        ([], "source 'roam' returned list, not a Chunk"),
+        (
+            Chunk(removed=cast(Any, ["a", 7])),
+            "removed: 7 is no key; write the keys of stored records",
+        ),
+        (
+            Chunk(events=cast(Any, [("batch_complete", {})])),
+            "events[0]: is a tuple; write a headgate.ChunkEvent",
+        ),
+        (Chunk(events=[*EVENTS_MAX, EVENTS_MAX[0]]), "events: there are 101; use at most 100"),
+        *(
+            (
+                Chunk(counts=cast(Any, {"seen": 1, "skipped": count})),
+                f"counts.skipped: write an int from 0 to 1,000,000,000, not {count!r}",
+            )
+            for count in (-1, COUNT_MAX + 1, 1.0, True, "1", None)
+        ),
+        *(
+            (
+                Chunk(delivered_before=cast(Any, count)),
+                f"delivered_before: write an int from 0 to 1,000,000,000, not {count!r}",
+            )
+            for count in (-1, True, 1.0, "1", 1_000_000_001)
+        ),
+        *(
+            (
+                Chunk(counts=cast(Any, {name: 1})),
+                "counts: write a name in lower snake case of at most 50 characters",
+            )
+            for name in ("Skipped", "skipped-content", "", "x" * 51, 7)
+        ),
+        (Chunk(high_water=object()), "high_water: cannot be written as JSON: "),
+        (Chunk(high_water="a\x00"), "high_water: must not contain the character NUL"),
+        (
+            Chunk(high_water="x" * HIGH_WATER_BYTES_MAX),
+            "high_water: is 8,194 bytes of JSON; at most 8,192 are allowed",
+        ),
+    ],
+)
+def test_what_a_chunk_may_not_say_is_refused_by_its_field(chunk: Chunk, said: str) -> None:
+    assert problem(chunk).startswith(said)
 
 
 def test_records_up_to_the_limit_are_taken_and_no_more() -> None:
@@ -69,29 +138,13 @@ def test_a_record_and_a_chunk_have_a_largest_size_in_bytes() -> None:
         check_chunk(Chunk(records=[large, large], kept=[large]), JOB, limits)
 
 
-def test_what_is_no_json_is_left_to_the_destination_that_takes_it() -> None:
-    check_chunk(Chunk(records=[Record("k", {"a": object()})]), JOB)
-
-
 @pytest.mark.parametrize("field", ["record_bytes_max", "chunk_bytes_max"])
 def test_limits_under_which_nothing_could_be_stored_are_refused(field: str) -> None:
     with pytest.raises(InvalidInput, match=f"{field}: must be at least 1"):
         ChunkLimits(**{field: 0})
 
 
-def test_what_is_gone_is_named_by_its_keys() -> None:
-    check_chunk(Chunk(removed=["a", "b"]), JOB)
-
-    wrong = Chunk(removed=cast(Any, ["a", 7]))
-    assert problem(wrong) == "removed: 7 is no key; write the keys of stored records"
-
-
 # Events.
-
-
-@pytest.mark.parametrize("kind", ["a", "batch_complete", "page2", "v2_page_3", "x" * 50])
-def test_an_event_is_named_in_lower_snake_case(kind: str) -> None:
-    check_chunk(Chunk(events=[event(kind)]), JOB)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +184,6 @@ def test_a_source_does_not_tell_one_of_the_engine_s_own_kinds(kind: str) -> None
         assert said.endswith(f"is the engine's own; choose another name, such as source_{kind}")
 
 
-def test_so_many_events_are_taken_and_no_more() -> None:
-    most = [event()] * CHUNK_EVENTS_MAX
-
-    check_chunk(Chunk(events=most), JOB)
-
-    assert problem(Chunk(events=[*most, event()])) == ("events: there are 101; use at most 100")
-
-
-def test_an_event_has_a_type() -> None:
-    said = problem(Chunk(events=cast(Any, [("batch_complete", {})])))
-
-    assert said == "events[0]: is a tuple; write a headgate.ChunkEvent"
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -159,36 +198,6 @@ def test_an_event_s_data_is_a_small_json_object(data: object, said: str) -> None
     assert problem(Chunk(events=[event(data=data)])).startswith(f"events[0].data: {said}")
 
 
-# Counts.
-
-
-@pytest.mark.parametrize("count", [0, 1, COUNT_MAX])
-def test_what_a_source_counts_is_a_number_of_things(count: int) -> None:
-    check_chunk(Chunk(counts={"skipped_content": count}), JOB)
-
-
-@pytest.mark.parametrize("count", [-1, COUNT_MAX + 1, 1.0, True, "1", None])
-def test_another_count_is_refused_by_its_name(count: object) -> None:
-    said = problem(Chunk(counts=cast(Any, {"seen": 1, "skipped": count})))
-
-    assert said == f"counts.skipped: write an int from 0 to 1,000,000,000, not {count!r}"
-
-
-@pytest.mark.parametrize("name", ["Skipped", "skipped-content", "", "x" * 51, 7])
-def test_what_is_counted_is_named_in_lower_snake_case(name: object) -> None:
-    said = problem(Chunk(counts=cast(Any, {name: 1})))
-
-    assert said.startswith("counts: write a name in lower snake case of at most 50 characters")
-    assert said.endswith(f"not {name!r}")
-
-
-@pytest.mark.parametrize("count", [-1, True, 1.0, "1", 1_000_000_001])
-def test_what_was_delivered_before_is_a_number_of_records(count: object) -> None:
-    said = problem(Chunk(delivered_before=cast(Any, count)))
-
-    assert said == f"delivered_before: write an int from 0 to 1,000,000,000, not {count!r}"
-
-
 def test_a_job_counts_so_many_things_and_no_more() -> None:
     # Given a job that has counted as much as may be, but for one
     before = {f"name_{number}": 1 for number in range(COUNTS_MAX - 1)}
@@ -198,28 +207,6 @@ def test_a_job_counts_so_many_things_and_no_more() -> None:
     check_chunk(Chunk(counts={**before, "one": 1}), job)
     said = problem(Chunk(counts={"one": 1, "two": 1}), job)
     assert said == "counts: the job would have 51 names; use at most 50"
-
-
-# The high-water mark.
-
-
-@pytest.mark.parametrize(
-    "mark", [0, "2026-01-03T00:00:00Z", {"inbox": 7}, "x" * (HIGH_WATER_BYTES_MAX - 2)]
-)
-def test_a_mark_is_any_small_json_value(mark: object) -> None:
-    check_chunk(Chunk(high_water=mark), JOB)
-
-
-@pytest.mark.parametrize(
-    ("mark", "said"),
-    [
-        (object(), "cannot be written as JSON: "),
-        ("a\x00", "must not contain the character NUL"),
-        ("x" * HIGH_WATER_BYTES_MAX, "is 8,194 bytes of JSON; at most 8,192 are allowed"),
-    ],
-)
-def test_what_is_no_mark_is_refused(mark: object, said: str) -> None:
-    assert problem(Chunk(high_water=mark)).startswith(f"high_water: {said}")
 
 
 # What depends on the destination.

@@ -23,6 +23,7 @@ from tests.unit.values import make_job
 
 RECORDS = (Record("a", {"n": 1}), Record("b", {"n": 2}))
 FIRST, LAST = date(2026, 1, 1), date(2026, 1, 3)
+HELD = Coverage(day=LAST, status=DayStatus.HELD, records=2)
 
 
 def paging(**fields: object) -> Job:
@@ -165,12 +166,6 @@ def test_a_day_given_up_stops_the_mark() -> None:
     assert (made.after.state, made.after.high_water) == (JobState.SUCCESS, "third")
 
 
-def test_the_last_day_given_up_leaves_the_mark() -> None:
-    made, _ = give_up_day(history("2026-01-01", high_water="second"), "Transient: x")
-
-    assert (made.after.state, made.after.high_water) == (JobState.SUCCESS, "second")
-
-
 @pytest.mark.parametrize("cursor", [0, "", False, [], {}])
 def test_an_empty_cursor_is_still_a_cursor(cursor: object) -> None:
     made, _ = commit_chunk(paging(), Chunk(cursor=cursor), slice_over=False)
@@ -186,6 +181,9 @@ def test_records_that_went_to_a_destination_are_counted_but_not_stored() -> None
 
     assert work.records == ()
     assert made.after.summary == Summary(chunks=1, records=2, delivered=2)
+    # A day is covered also where its records went elsewhere.
+    _, work = commit_chunk(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
+    assert (work.records, work.coverage) == ((), HELD)
 
 
 def test_receipts_and_what_is_to_be_kept_are_stored_where_there_is_a_destination() -> None:
@@ -256,20 +254,13 @@ def test_a_job_with_nothing_to_read_is_done() -> None:
     assert made.after.progress == Progress(done=0, total=0)
 
 
-def test_without_word_from_the_source_progress_counts_records() -> None:
-    job = paging(summary=Summary(records=40))
+@pytest.mark.parametrize("told", [None, Progress(done=3, total=9, at="page 3")])
+def test_without_word_from_the_source_progress_counts_records(told: Progress | None) -> None:
+    chunk = Chunk(records=RECORDS, cursor="x", progress=told)
 
-    made, _ = commit_chunk(job, Chunk(records=RECORDS, cursor="x"), slice_over=True)
+    made, _ = commit_chunk(paging(summary=Summary(records=40)), chunk, slice_over=True)
 
-    assert made.after.progress == Progress(done=42)
-
-
-def test_the_source_s_own_progress_is_taken() -> None:
-    progress = Progress(done=3, total=9, at="page 3")
-
-    made, _ = commit_chunk(paging(), Chunk(cursor="x", progress=progress), slice_over=True)
-
-    assert made.after.progress == progress
+    assert made.after.progress == (told or Progress(done=42))
 
 
 @pytest.mark.parametrize(
@@ -303,7 +294,7 @@ def test_a_day_with_records_is_held_and_the_day_before_comes_next() -> None:
     assert made.after.progress == Progress(done=1, total=3, at="2026-01-02")
     assert made.after.summary == Summary(chunks=1, records=2, days_held=1)
     assert made.data == {"records": 2, "day": "2026-01-03"}
-    assert work.coverage == Coverage(day=LAST, status=DayStatus.HELD, records=2)
+    assert work.coverage == HELD
 
 
 def test_a_day_without_records_is_empty_not_missing() -> None:
@@ -330,15 +321,6 @@ def test_history_takes_neither_cursor_nor_progress_from_the_source() -> None:
     assert made.after.progress.done == 1
 
 
-def test_a_day_is_covered_also_where_its_records_went_elsewhere() -> None:
-    chunk = Chunk(records=RECORDS)
-
-    _, work = commit_chunk(history("2026-01-03"), chunk, WriteResult(), slice_over=False)
-
-    assert work.records == ()
-    assert work.coverage == Coverage(day=LAST, status=DayStatus.HELD, records=2)
-
-
 def test_a_day_given_up_becomes_a_gap_and_the_job_goes_on() -> None:
     job = history("2026-01-03", pauses=3, summary=Summary(errors=4))
 
@@ -353,10 +335,10 @@ def test_a_day_given_up_becomes_a_gap_and_the_job_goes_on() -> None:
 
 
 def test_a_gap_on_the_first_day_ends_the_job_with_gaps() -> None:
-    made, _ = give_up_day(history("2026-01-01"), "Transient: x")
+    made, _ = give_up_day(history("2026-01-01", high_water="second"), "Transient: x")
 
     assert (made.after.state, made.after.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
-    assert made.after.progress.percent == 100.0
+    assert (made.after.progress.percent, made.after.high_water) == (100.0, "second")
 
 
 def test_a_gap_somewhere_is_told_at_the_end() -> None:

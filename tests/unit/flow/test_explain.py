@@ -344,11 +344,6 @@ def test_whoever_is_to_blame_is_named_as_people_name_them() -> None:
     assert "because the Strava servers are busy" in said
 
 
-def test_a_moment_is_told_with_its_zone_and_no_finer_than_it_is() -> None:
-    assert format_time(NOW) == "2026-03-01 12:00 UTC"
-    assert format_time(NOW + timedelta(seconds=5)) == "2026-03-01 12:00:05 UTC"
-
-
 def running(*syncs: str, lanes: tuple[Lane, ...] = tuple(Lane)) -> Worker:
     return Worker(
         id="worker_1",

@@ -111,11 +111,9 @@ def test_an_id_is_what_an_id_of_a_job_may_be(field: str) -> None:
 
 
 def test_the_messages_of_a_chunk_have_keys_that_stay_the_same() -> None:
-    first = of_chunk(
-        ChunkMessage(topic="orders", payload=1), ChunkMessage(topic="orders", payload=2)
-    )
-    again = of_chunk(
-        ChunkMessage(topic="orders", payload=1), ChunkMessage(topic="orders", payload=2)
+    first, again = (
+        of_chunk(*(ChunkMessage(topic="orders", payload=number) for number in (1, 2)))
+        for _ in range(2)
     )
 
     assert [each.key for each in first] == ["job_7:3:0", "job_7:3:1"]

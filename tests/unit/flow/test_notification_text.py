@@ -72,23 +72,23 @@ def test_an_end_counts_what_was_imported(counts: dict[str, Any], said: str) -> N
     assert texts(NotificationKind.FINISHED, job) == ("Your import from Fitbit is done", said)
 
 
+@pytest.mark.parametrize(
+    ("ends", "named"),
+    [({"destination": "strava"}, "Fitbit to Strava"), ({"source": "roam"}, "roam")],
+)
+def test_both_ends_are_named_by_their_titles_or_as_they_are(
+    ends: dict[str, str], named: str
+) -> None:
+    title, _ = texts(NotificationKind.FINISHED, make_job(**DONE, **ends))
+    assert title == f"Your import from {named} is done"
+
+
 def test_gaps_are_in_the_title() -> None:
     summary = Summary(days_failed=2)
     job = make_job(state=JobState.SUCCESS, reason=Reason.DONE_WITH_GAPS, summary=summary)
     title, message = texts(NotificationKind.FINISHED, job)
     assert title == "Your import from Fitbit is done, but something is missing"
     assert message.startswith("Done, but 2 days could not be read.")
-
-
-def test_a_destination_is_named() -> None:
-    job = make_job(**DONE, destination="strava")
-    title, _ = texts(NotificationKind.FINISHED, job)
-    assert title == "Your import from Fitbit to Strava is done"
-
-
-def test_a_provider_without_a_title_is_named_as_it_is() -> None:
-    job = make_job(**DONE, source="roam")
-    assert texts(NotificationKind.FINISHED, job)[0] == "Your import from roam is done"
 
 
 @pytest.mark.parametrize(

@@ -96,28 +96,23 @@ def test_a_message_goes_to_the_targets_that_it_names_or_else_to_its_topics() -> 
     assert TARGETS.of_message("orders", ["staging", "local", "staging"]) == ["staging", "local"]
     assert TARGETS.of_message("notes", ["staging"]) == ["staging"]
 
+    # A topic may say that its messages have no target yet.
+    assert TARGETS.of_message("kept", None) == []
+    assert TARGETS.of_message("kept", ["local"]) == ["local"]
 
-def test_a_message_without_a_target_is_refused() -> None:
+
+def test_a_message_to_no_target_or_to_one_that_is_not_declared_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"^targets: the topic 'notes' has none.*targets=\(\)"):
         TARGETS.of_message("notes", None)
     for topic in ("orders", "kept"):
         with pytest.raises(InvalidInput, match=r"^targets: is empty: name one, or leave it out"):
             TARGETS.of_message(topic, [])
 
-
-def test_a_topic_may_say_that_its_messages_have_no_target_yet() -> None:
-    assert TARGETS.of_message("kept", None) == []
-    assert TARGETS.of_message("kept", ["local"]) == ["local"]
-
-
-def test_a_message_to_a_target_or_about_a_topic_that_is_not_declared_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no target is called 'prod'"):
         TARGETS.of_message("orders", ["local", "prod"])
     with pytest.raises(InvalidInput, match="no topic is called 'order'"):
         TARGETS.of_message("order", ["local"])
 
-
-def test_a_text_in_place_of_a_list_of_targets_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"^targets: is a text; write a list: \['local'\]"):
         TARGETS.of_message("orders", "local")
 
@@ -127,13 +122,11 @@ HOOK = target("hook")
 WITH_ALERTS = Targets([ORDERS, NOTES, ALERTS], [LOCAL, STAGING, PRODUCTION, HOOK])
 
 
-def test_messages_of_an_exclusive_topic_go_to_its_own_targets_alone() -> None:
+def test_an_exclusive_topic_and_its_targets_have_each_other_alone() -> None:
     assert WITH_ALERTS.of_message("alerts", None) == ["hook"]
     with pytest.raises(InvalidInput, match=r"^targets: local takes no messages of the topic 'ale"):
         WITH_ALERTS.of_message("alerts", ["local"])
 
-
-def test_the_targets_of_an_exclusive_topic_get_nothing_else() -> None:
     with pytest.raises(InvalidInput, match=r"^targets: hook takes no messages of the topic 'orde"):
         WITH_ALERTS.of_message("orders", ["local", "hook"])
     assert WITH_ALERTS.topics_of(HOOK) == ["alerts"]

@@ -16,6 +16,4 @@ async def test_nobody_is_erased_or_exported() -> None:
     with pytest.raises(InvalidInput, match="cannot erase or export"):
         await USERS.forget("ada", by="operator")
 
-
-async def test_no_erasure_goes_on() -> None:
     assert not await USERS.continue_erasures()
