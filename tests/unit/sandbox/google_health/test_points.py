@@ -56,14 +56,6 @@ async def test_a_page_holds_no_more_than_the_type_allows() -> None:
     }
 
 
-async def test_the_same_seed_gives_the_same_history_and_another_one_does_not() -> None:
-    async def exercises(seed: int) -> object:
-        _, client, _ = make(seed=seed)
-        return await every(client, "exercise")
-
-    assert await exercises(3) == await exercises(3) != await exercises(4)
-
-
 async def test_some_days_are_empty_and_about_half_have_exercises() -> None:
     _, client, _ = make(days=400, slot_minutes=60, shares=Shares(empty=0.2))
 

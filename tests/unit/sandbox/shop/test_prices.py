@@ -30,17 +30,6 @@ async def test_prices_stay_until_midnight_and_then_some_of_them_change() -> None
     assert 10 < changed < 60
 
 
-async def test_equal_seeds_give_equal_shops_and_others_give_others() -> None:
-    _, client, _ = make(seed=5)
-    _, same, _ = make(seed=5)
-    _, other, _ = make(seed=6)
-
-    found = await scrape(client)
-
-    assert await scrape(same) == found
-    assert await scrape(other) != found
-
-
 async def test_a_larger_shop_has_the_products_of_a_smaller_one() -> None:
     _, small, _ = make(products=10)
     _, large, _ = make(products=30)

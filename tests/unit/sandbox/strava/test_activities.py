@@ -50,15 +50,6 @@ async def test_after_alone_is_oldest_first_and_with_both_bounds_newest_first() -
     assert before_alone == [each["id"] for each in listed[11:]]
 
 
-async def test_the_same_seed_shows_the_same_athlete() -> None:
-    _, first, _ = make(seed=7)
-    _, again, _ = make(seed=7)
-    _, other, _ = make(seed=8)
-
-    assert (await first.get(LIST)).body == (await again.get(LIST)).body
-    assert (await first.get(LIST)).body != (await other.get(LIST)).body
-
-
 @pytest.mark.parametrize(
     ("field", "value"), [("page", 0), ("page", "x"), ("per_page", -1), ("after", "now")]
 )

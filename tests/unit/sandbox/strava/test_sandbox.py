@@ -1,8 +1,5 @@
 """The sandbox as a whole: live traffic by hand, its greeting, and a rate budget on virtual time."""
 
-import pytest
-
-from headgate.base.errors import InvalidInput
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.simulation import SimulationLoop, VirtualClock, run
 from tests.unit.sandbox.clients import Client
@@ -45,47 +42,6 @@ async def test_activities_are_deleted_over_http() -> None:
         answer = await client.send("DELETE", f"/_sandbox/activities/{unknown}")
         assert (answer.status, answer.json()["field"]) == (400, "id")
     assert sandbox.add_activity().id == added.id + 1
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "field"),
-    [
-        ("athletes", {"activities": -1}, "activities"),
-        ("athletes", {"activity": 1}, "activity"),
-        ("activities", {"athlete_id": 7}, "athlete_id"),
-        ("activities", {"elapsed_s": 0}, "elapsed_s"),
-        ("activities", {"distance_m": -1}, "distance_m"),
-        ("activities", {"start": "2026-01-05T11:00:00"}, "start"),
-        ("activities", {"start": "9999-12-31T23:59:59Z"}, "start"),
-        ("activities", {"title": "x"}, "title"),
-    ],
-)
-async def test_bad_live_traffic_is_refused_by_its_field(
-    path: str, body: dict[str, object], field: str
-) -> None:
-    sandbox, client, _ = make()
-
-    answer = await client.post(f"/_sandbox/{path}", json=body)
-
-    assert (answer.status, answer.json()["field"]) == (400, field)
-    assert len(sandbox.world.athlete_ids) == 1
-    assert sandbox.world.archive(sandbox.world.athlete_ids[0]).size == 50
-
-
-def test_nobody_gets_a_token_for_an_athlete_that_is_not_there() -> None:
-    sandbox, _, _ = make()
-
-    with pytest.raises(InvalidInput, match="athlete_id"):
-        sandbox.grant(7)
-
-
-async def test_the_greeting_holds_a_token_that_works() -> None:
-    sandbox, _, _ = make()
-
-    lines = sandbox.greeting("http://127.0.0.1:1")
-    token = next(line.split()[-1] for line in lines if line.startswith("access token"))
-
-    assert (await Client(sandbox, token).get("/api/v3/athlete")).status == 200
 
 
 def test_a_client_that_ignores_the_limits_is_found_out_by_the_providers_own_count() -> None:
