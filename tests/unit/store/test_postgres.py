@@ -15,7 +15,7 @@ from sqlalchemy import Connection, event, select, text
 from sqlalchemy.util.concurrency import await_only
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import NotFound, StoreError, StoreUnavailable
+from headgate.base.errors import HeadgateError, NotFound, StoreError, StoreUnavailable
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.lease import Claim
@@ -23,6 +23,7 @@ from headgate.model.states import JobState
 from headgate.ports.signal import SignalHint
 from headgate.signals.postgres import PostgresSignal
 from headgate.store.sql import postgres
+from headgate.store.sql.database import Operation
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
@@ -30,6 +31,7 @@ from tests import stores
 from tests.stores import LEASE, SOON_S, START, ids, new_job, run_one, settled, shut_one, submit_one
 
 ROOT = Path(__file__).resolve().parents[3]
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(scope="module")
@@ -147,43 +149,43 @@ async def test_a_conflict_is_run_again_until_it_goes_through(
     assert await words(database) == {"a": 1, "b": 0}
 
 
-async def test_a_conflict_that_does_not_end_is_told(database: PostgresDatabase) -> None:
+def refuse(tx: Connection) -> None:
+    raise NotFound("no such word")
+
+
+@pytest.mark.parametrize(
+    ("fails", "error", "said", "times"),
+    [
+        # A conflict that does not end.
+        (
+            lambda tx: fail_with(tx, "40001"),
+            StoreError,
+            "made up",
+            postgres.CONFLICT_RETRIES_MAX,
+        ),
+        (lambda tx: tx.execute(text("SELECT 1 / 0")), StoreError, "division by zero", 1),
+        (refuse, NotFound, "no such word", 1),
+    ],
+    ids=["conflict", "any other", "ours"],
+)
+async def test_a_write_that_cannot_succeed_is_told_and_undone(
+    database: PostgresDatabase,
+    fails: Operation[object],
+    error: type[HeadgateError],
+    said: str,
+    times: int,
+) -> None:
     runs: list[int] = []
 
-    def always_lose(tx: Connection) -> None:
-        runs.append(len(runs))
-        fail_with(tx, "40001")
-
-    with pytest.raises(StoreError, match="made up"):
-        await database.write(always_lose)
-
-    assert len(runs) == postgres.CONFLICT_RETRIES_MAX
-
-
-async def test_any_other_failure_is_told_at_once_and_undone(database: PostgresDatabase) -> None:
-    runs: list[int] = []
-
-    def fail(tx: Connection) -> None:
+    def write(tx: Connection) -> None:
         runs.append(len(runs))
         count_up(tx, "a")
-        tx.execute(text("SELECT 1 / 0"))
+        fails(tx)
 
-    with pytest.raises(StoreError, match="division by zero") as failed:
-        await database.write(fail)
+    with pytest.raises(error, match=said) as failed:
+        await database.write(write)
 
-    assert not isinstance(failed.value, StoreUnavailable)
-    assert len(runs) == 1
-    assert await words(database) == {"a": 0, "b": 0}
-
-
-async def test_an_error_of_ours_comes_out_as_it_went_in(database: PostgresDatabase) -> None:
-    def refuse(tx: Connection) -> None:
-        count_up(tx, "a")
-        raise NotFound("no such word")
-
-    with pytest.raises(NotFound, match="no such word"):
-        await database.write(refuse)
-
+    assert (type(failed.value), len(runs)) == (error, times)
     assert await words(database) == {"a": 0, "b": 0}
 
 
@@ -298,22 +300,17 @@ async def test_a_wire_that_is_dead_at_both_ends_is_given_up_and_replaced(
             await far.close()
 
 
-async def test_a_server_that_cannot_be_reached_is_told_at_opening(clock: ManualClock) -> None:
-    database = PostgresDatabase("postgresql://nobody@127.0.0.1:1/nothing", clock)
-
-    with pytest.raises(StoreUnavailable):
-        await database.open()
-    await database.close()
-
-
-async def test_a_database_that_is_not_there_is_told_at_opening(
+async def test_a_server_or_a_database_that_is_not_there_is_told_at_opening(
     postgres_url: str, clock: ManualClock
 ) -> None:
-    database = PostgresDatabase(postgres_url + "_of_nobody", clock)
-
-    with pytest.raises(StoreError, match="does not exist"):
-        await database.open()
-    await database.close()
+    for url, error, said in (
+        ("postgresql://nobody@127.0.0.1:1/nothing", StoreUnavailable, None),
+        (f"{postgres_url}_of_nobody", StoreError, "does not exist"),
+    ):
+        database = PostgresDatabase(url, clock)
+        with pytest.raises(error, match=said):
+            await database.open()
+        await database.close()
 
 
 @pytest.mark.fault(28)
@@ -347,90 +344,75 @@ async def test_a_pool_of_two_runs_two_at_once_and_lets_the_others_wait(words_url
 
 async def test_the_server_judges_time_unless_told_otherwise(words_url: str) -> None:
     # Given two databases whose own clock stands in the past
-    async def now(*, server_time: bool) -> datetime:
+    async def look_twice(*, server_time: bool) -> tuple[datetime, datetime]:
         database = PostgresDatabase(words_url, ManualClock(START), server_time=server_time)
         await database.open()
         try:
-            return await database.read(
-                lambda tx: tx.execute(select(database.moment().at())).scalar_one()
+            moments = [select(database.moment().at(after)) for after in (timedelta(0), HOUR)]
+            now, later = await database.write(
+                lambda tx: [tx.execute(each).scalar_one() for each in moments]
             )
+            return now, later
         finally:
             await database.close()
 
     # Then only the one that was told so keeps to it
-    assert await now(server_time=False) == START
+    assert await look_twice(server_time=False) == (START, START + HOUR)
+    now, in_an_hour = await look_twice(server_time=True)
     said = await stores.execute_on(words_url, "SELECT now()")
     assert isinstance(said, datetime)
-    assert abs(await now(server_time=True) - said) < timedelta(minutes=5)
-
-
-async def test_a_moment_of_the_server_stands_still_within_a_transaction(words_url: str) -> None:
-    database = PostgresDatabase(words_url, ManualClock(START))
-    await database.open()
-
-    def look_twice(tx: Connection) -> tuple[datetime, datetime]:
-        first = tx.execute(select(database.moment().at())).scalar_one()
-        return first, tx.execute(select(database.moment().at(timedelta(hours=1)))).scalar_one()
-
-    first, in_an_hour = await database.write(look_twice)
-    await database.close()
-
-    assert in_an_hour - first == timedelta(hours=1)
+    assert abs(now - said) < timedelta(minutes=5)
+    # And the server's stands still within a transaction
+    assert in_an_hour - now == HOUR
 
 
 @pytest.mark.fault(19)
-async def test_a_job_lives_its_whole_life_by_the_servers_clock(store_url: str) -> None:
+async def test_a_job_lives_its_whole_life_by_the_servers_clock(
+    empty_store: SqlStore, store_url: str
+) -> None:
     # Given a store that leaves all time to the server, while this machine's clock is wrong
-    wrong = ManualClock(START)
-    database = PostgresDatabase(store_url, wrong)
-    await database.open()
-    try:
-        await stores.empty(database)
-        store = SqlStore(database, stores.SYNCS)
+    store = empty_store
 
-        # When a job is submitted, claimed, kept, put off and claimed again
-        sleeper = await submit_one(store, lane=Lane.HOT, delay_s=3600)
-        running = await run_one(store)
-        began = running.started_at
-        assert began is not None
-        assert running.lease_until == began + LEASE
-        assert await store.extend([Claim(running.id, running.token)], lease=2 * LEASE)
-        put_off = await settled(
-            store,
-            change.retry(running, after=timedelta(hours=1), error="no", recent_errors=(began,)),
-        )
-        claimed = await store.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)
-        limited = change.defer(
-            await run_one(store), after=LEASE, reason=Reason.RATE_LIMITED, note="429"
-        )
-        deferred = await settled(store, limited)
-        assert deferred.attempted_at is not None
-        assert deferred.wake_at is not None
+    # When a job is submitted, claimed, kept, put off and claimed again
+    sleeper = await submit_one(store, lane=Lane.HOT, delay_s=3600)
+    running = await run_one(store)
+    began = running.started_at
+    assert began is not None
+    assert running.lease_until == began + LEASE
+    assert await store.extend([Claim(running.id, running.token)], lease=2 * LEASE)
+    put_off = await settled(
+        store, change.retry(running, after=HOUR, error="no", recent_errors=(began,))
+    )
+    claimed = await store.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)
+    limited = change.defer(
+        await run_one(store), after=LEASE, reason=Reason.RATE_LIMITED, note="429"
+    )
+    deferred = await settled(store, limited)
+    assert deferred.attempted_at is not None
+    assert deferred.wake_at is not None
 
-        # Then every time is the server's, and every wait is counted from it
-        said = await stores.execute_on(store_url, "SELECT now()")
-        assert isinstance(said, datetime)
-        assert abs(began - said) < timedelta(minutes=5)
-        assert put_off.wake_at is not None
-        assert timedelta(hours=1) <= put_off.wake_at - began < timedelta(hours=1, minutes=5)
-        assert put_off == await store.get(running.id)
-        # And a provider that said "after a minute" is not asked a moment sooner
-        assert LEASE <= deferred.wake_at - deferred.attempted_at < timedelta(minutes=5)
-        assert sleeper.wake_at == sleeper.created_at + timedelta(hours=1)
-        assert claimed.next_due_s is not None
-        assert 3000 < claimed.next_due_s <= 3600
-        # And what the sweeper asks is answered by it too
-        shut = await shut_one(store, cooldown_s=0)
-        assert ids(await store.list_thawable(limit=10)) == [shut.id]
-        assert await store.release_provider("roam", stagger=LEASE, limit=10) == 1
-        due_s = await store.next_sweep_s()
-        assert due_s is not None
-        assert 30 < due_s <= 60
-        assert list(await store.list_expired(limit=10)) == []
-        assert await store.prune_events(older_than=timedelta(hours=1), limit=10) == 0
-        assert await store.prune_events(older_than=timedelta(0), limit=10) > 0
-    finally:
-        await database.close()
+    # Then every time is the server's, and every wait is counted from it
+    said = await stores.execute_on(store_url, "SELECT now()")
+    assert isinstance(said, datetime)
+    assert abs(began - said) < timedelta(minutes=5)
+    assert put_off.wake_at is not None
+    assert HOUR <= put_off.wake_at - began < timedelta(hours=1, minutes=5)
+    assert put_off == await store.get(running.id)
+    # And a provider that said "after a minute" is not asked a moment sooner
+    assert LEASE <= deferred.wake_at - deferred.attempted_at < timedelta(minutes=5)
+    assert sleeper.wake_at == sleeper.created_at + HOUR
+    assert claimed.next_due_s is not None
+    assert 3000 < claimed.next_due_s <= 3600
+    # And what the sweeper asks is answered by it too
+    shut = await shut_one(store, cooldown_s=0)
+    assert ids(await store.list_thawable(limit=10)) == [shut.id]
+    assert await store.release_provider("roam", stagger=LEASE, limit=10) == 1
+    due_s = await store.next_sweep_s()
+    assert due_s is not None
+    assert 30 < due_s <= 60
+    assert list(await store.list_expired(limit=10)) == []
+    assert await store.prune_events(older_than=HOUR, limit=10) == 0
+    assert await store.prune_events(older_than=timedelta(0), limit=10) > 0
 
 
 @pytest.fixture

@@ -121,27 +121,23 @@ async def test_a_write_is_answered_only_after_its_commit(database: SqliteDatabas
     other.close()
 
 
-async def test_a_write_that_fails_in_a_group_is_undone_alone(database: SqliteDatabase) -> None:
-    answers = await write_together(database, put("a"), put_and_fail("bad"), put("c"))
-
-    assert [answers[0], answers[2]] == ["a", "c"]
-    assert isinstance(answers[1], ZeroDivisionError)
-    assert await words(database) == ["a", "c"]
+def put_twice(tx: Connection) -> None:
+    put("new")(tx)
+    put("there")(tx)
 
 
-async def test_a_write_that_the_database_refuses_in_a_group_is_undone_alone(
-    database: SqliteDatabase,
+@pytest.mark.parametrize(
+    ("fails", "error"), [(put_and_fail("bad"), ZeroDivisionError), (put_twice, StoreError)]
+)
+async def test_a_write_that_fails_or_is_refused_in_a_group_is_undone_alone(
+    database: SqliteDatabase, fails: Operation[Any], error: type[Exception]
 ) -> None:
-    def twice(tx: Connection) -> None:
-        put("new")(tx)
-        put("there")(tx)
-
     await database.write(put("there"))
 
-    answers = await write_together(database, put("a"), twice, put("c"))
+    answers = await write_together(database, put("a"), fails, put("c"))
 
     assert [answers[0], answers[2]] == ["a", "c"]
-    assert isinstance(answers[1], StoreError)
+    assert isinstance(answers[1], error)
     assert await words(database) == ["a", "c", "there"]
 
 
@@ -222,26 +218,6 @@ def limit_pages(more: int) -> Operation[None]:
 
 
 @pytest.mark.fault(24)
-async def test_a_full_disk_acknowledges_nothing_and_is_survived(database: SqliteDatabase) -> None:
-    # Given a disk that is nearly full
-    await database.write(put("before"))
-    await database.write(limit_pages(2))
-
-    # When a write does not fit
-    with pytest.raises(StoreError):
-        await database.write(put("x" * 1_000_000))
-
-    # Then nothing of it is there, and there is no half transaction
-    assert await words(database) == ["before"]
-    assert not await database.write(
-        lambda tx: tx.execute(text("SELECT count(*) FROM words WHERE word LIKE 'x%'")).scalar_one()
-    )
-    # And when there is room again, writes go on
-    await database.write(limit_pages(10_000))
-    assert await database.write(put("y" * 1_000_000)) is not None
-
-
-@pytest.mark.fault(24)
 async def test_whoever_shares_a_group_with_a_full_disk_is_not_falsely_acknowledged(
     database: SqliteDatabase,
 ) -> None:
@@ -255,9 +231,11 @@ async def test_whoever_shares_a_group_with_a_full_disk_is_not_falsely_acknowledg
     there = await words(database)
     assert isinstance(answers[1], StoreError)
     assert [answer for answer in answers if isinstance(answer, str)] == there
-    # And an integrity check finds the file whole
+    # And an integrity check finds the file whole, into which writes go when there is room again
     check = text("PRAGMA integrity_check")
     assert await database.read(lambda tx: tx.execute(check).scalar_one()) == "ok"
+    await database.write(limit_pages(10_000))
+    assert await database.write(put("y" * 1_000_000))
 
 
 @pytest.mark.fault(24)
@@ -291,25 +269,6 @@ async def test_the_files_are_their_owners_alone(database: SqliteDatabase, suffix
     path = database.path.with_name(database.path.name + suffix)
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-async def test_a_folder_that_is_missing_is_made(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "new" / "folder" / "words.db", ManualClock(START))
-
-    await database.open()
-    await database.close()
-
-    assert database.path.exists()
-
-
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "letter.txt"
-    path.write_text("Dear reader, this is not a database. " * 100, encoding="utf-8")
-    database = SqliteDatabase(path, ManualClock(START))
-
-    with pytest.raises(StoreError, match="not a database"):
-        await database.open()
-    await database.close()
 
 
 async def test_an_open_that_failed_can_be_tried_again(tmp_path: Path) -> None:
@@ -396,14 +355,18 @@ async def test_those_who_open_a_new_file_together_all_succeed(tmp_path: Path) ->
         assert answers == [None] * 4
 
 
-async def test_opening_and_closing_twice_is_fine(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "twice.db", ManualClock(START))
+async def test_a_missing_folder_is_made_and_opening_and_closing_twice_is_fine(
+    tmp_path: Path,
+) -> None:
+    database = SqliteDatabase(tmp_path / "new" / "folder" / "twice.db", ManualClock(START))
 
     await database.close()
     await database.open()
     await database.open()
     await database.close()
     await database.close()
+
+    assert database.path.exists()
 
 
 # ---- reading -----------------------------------------------------------------------------------
@@ -439,13 +402,18 @@ async def test_a_read_sees_what_was_committed_when_it_began(database: SqliteData
     assert await reading == (1, 1)
 
 
-async def test_a_prepared_read_that_is_refused_tells_why(database: SqliteDatabase) -> None:
+@pytest.mark.parametrize(
+    "query",
+    [
+        lambda tx: tx.execute(text("SELECT * FROM nowhere")),
+        lambda tx: execute(tx, "SELECT 1 FROM nowhere", []),
+    ],
+    ids=["SQLAlchemy's", "prepared"],
+)
+async def test_a_read_that_fails_tells_of_it_and_leaves_no_trace(
+    database: SqliteDatabase, query: Operation[object]
+) -> None:
     with pytest.raises(StoreError, match="no such table"):
-        await database.read(lambda tx: execute(tx, "SELECT 1 FROM nowhere", []))
-
-
-async def test_a_read_that_fails_tells_of_it_and_leaves_no_trace(database: SqliteDatabase) -> None:
-    with pytest.raises(StoreError, match="no such table"):
-        await database.read(lambda tx: tx.execute(text("SELECT * FROM nowhere")))
+        await database.read(query)
 
     assert await words(database) == []

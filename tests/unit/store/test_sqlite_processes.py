@@ -1,21 +1,21 @@
 """SQLite between processes, and without threads: whoever else writes to the file is waited for."""
 
+import asyncio
 import sqlite3
 import stat
-import subprocess
-import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import StoreError
 from headgate.store.sql.sqlite import InlineSqliteDatabase, SqliteDatabase
-from tests.stores import SOON_S, START
+from tests.processes import started
+from tests.stores import START
+from tests.unit.store.word_writer import WORDS, write_words
 from tests.unit.store.words import put, put_and_fail, words, words_file
 
 
@@ -26,77 +26,22 @@ async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
         yield database
 
 
-_WRITER = """
-import asyncio, sys
-from pathlib import Path
-from sqlalchemy import Connection, text
-from headgate.base.clock import SystemClock
-from headgate.store.sql.sqlite import SqliteDatabase
-
-async def main():
-    database = SqliteDatabase(Path(sys.argv[1]), SystemClock())
-    await database.open()
-    print("ready", flush=True)
-    sys.stdin.readline()
-    table = text("CREATE TABLE IF NOT EXISTS words (word TEXT UNIQUE)")
-    await database.write(lambda tx: tx.execute(table))
-    for number in range(20):
-        word = {"word": f"{sys.argv[2]}_{number:02d}"}
-        def read_and_write(tx):
-            # Had it begun as a reader, it could not write after a commit of the other's.
-            tx.execute(text("SELECT count(*) FROM words")).scalar_one()
-            tx.execute(text("INSERT INTO words VALUES (:word)"), word)
-        await database.write(read_and_write)
-    await database.close()
-
-asyncio.run(main())
-"""
-
-
-def start_writer(path: Path, name: str) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        [sys.executable, "-c", _WRITER, str(path), name],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-
-
-@contextmanager
-def another_writer(path: Path) -> Iterator[None]:
-    """Another process writes twenty words while the block runs, and has succeeded at its end."""
-    writer = start_writer(path, "a")
-    try:
-        assert writer.stdin is not None and writer.stdout is not None
-        assert writer.stdout.readline() == b"ready\n"
-        writer.stdin.write(b"go\n")
-        writer.stdin.flush()
-        yield
-        assert writer.wait(SOON_S) == 0
-    finally:
-        writer.kill()
-        writer.communicate()
-
-
-def look_and_write(word: str) -> Callable[[Connection], None]:
-    def run(tx: Connection) -> None:
-        tx.execute(text("SELECT count(*) FROM words")).scalar_one()
-        tx.execute(text("INSERT INTO words VALUES (:word)"), {"word": word})
-
-    return run
-
-
 @pytest.mark.fault(25)
 async def test_two_processes_write_to_one_file_and_both_succeed(database: SqliteDatabase) -> None:
     # Given this process, which has the file open, and another
+    with started("tests.unit.store.word_writer", str(database.path), "a") as writer:
+        writer.wait_for_line("ready")
 
-    # When both look and then write twenty words, one by one, at the same time
-    with another_writer(database.path):
-        for number in range(20):
-            await database.write(look_and_write(f"b_{number:02d}"))
+        # When both look and then write twenty words, one by one, at the same time
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+        await write_words(database, "b")
+        assert await asyncio.to_thread(writer.wait) == 0
 
     # Then all of them are there
-    expected = [f"{name}_{number:02d}" for name in "ab" for number in range(20)]
-    assert await words(database) == expected
+    assert await words(database) == [
+        f"{name}_{number:02d}" for name in "ab" for number in range(WORDS)
+    ]
 
 
 async def test_a_foreign_commit_is_told_from_ones_own(database: SqliteDatabase) -> None:
