@@ -10,11 +10,12 @@ import httpx2
 from fastapi import FastAPI
 
 from headgate import App, Chunk, Context, Mode, NoData, Record, Sync, System
+from headgate.base.clock import Clock
 from headgate.connectors.keys import KeyRing
 from headgate.discovery import installed_systems
 from headgate.model.api_key import Role
 from headgate.web.server import build
-from tests.worlds import ScriptedSource, World, in_world
+from tests.worlds import ScriptedSource, World, as_test, in_world
 
 ORIGIN = "http://headgate.test"
 #: Ten days that have passed when a world begins.
@@ -42,6 +43,18 @@ class Served:
         self.app = app
         self.web = web
         self.keys = app.api_keys
+
+    @property
+    def clock(self) -> Clock:
+        return self.app.clock
+
+    async def work_off(self, job_id: str) -> None:
+        """Let a worker work until the job has ended."""
+        worker = self.app.supervisor()
+        await worker.start()
+        while not (await self.app.jobs.get(job_id)).ended:
+            await self.clock.sleep(1)
+        await worker.stop()
 
     async def token(self, role: Role = Role.USER, user_id: str | None = "ada") -> str:
         """A new key."""
@@ -93,6 +106,24 @@ def serving_all(
 ) -> None:
     """The same with every installed system."""
     serving(folder, main, *syncs, **{"systems": faces(), **parts})
+
+
+def on_server(
+    folder: Path, main: Callable[[Served], Awaitable[None]], *syncs: Sync, **parts: Any
+) -> None:
+    """The same for what is told of the server alone."""
+    serving(folder, lambda _, served: main(served), *syncs, **parts)
+
+
+def on_every_system(
+    folder: Path, main: Callable[[Served], Awaitable[None]], *syncs: Sync, **parts: Any
+) -> None:
+    """The same with every installed system."""
+    serving_all(folder, lambda _, served: main(served), *syncs, **parts)
+
+
+with_server = as_test(on_server)
+with_every_system = as_test(on_every_system)
 
 
 def problem(answer: Any, status: int, code: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from headgate.systems.daily_checkins.tables import CheckinTable
 from headgate.web.server import build
 from tests.connecting import named_tokens, vault
 from tests.web.callers import DAYS, ORIGIN, Client, Served
-from tests.worlds import START, World, in_world
+from tests.worlds import START, World, as_test, in_world
 
 USERS = ("ada", "bob", "cleo")
 HISTORY, SCHEDULE = "health-history", "daily-check-ins"
@@ -288,7 +288,7 @@ BODIES: dict[str, Any] = {
 }
 
 
-def with_everything(folder: Path, main: Main) -> None:
+def serve_everything(folder: Path, main: Main) -> None:
     """Run `main` with all of it."""
     file, things, filled_s = _filled()
 
@@ -300,6 +300,9 @@ def with_everything(folder: Path, main: Main) -> None:
         await main(everything)
 
     in_world(folder, opened)
+
+
+with_everything = as_test(serve_everything)
 
 
 @functools.cache

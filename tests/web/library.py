@@ -3,16 +3,13 @@
 The items are put into the store by hand, with nobody working: their states are what is asked about.
 """
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 from headgate import ApiSource, App, Budget, Chunk, Collection, Context, Limit, NewItem, Sync
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
-from tests.web.callers import Served, serving
-from tests.worlds import World
+from tests.web.callers import on_server
+from tests.worlds import as_test
 
 COVERS, DETAILS, LIVE = "library.covers", "library.details", "library-live"
 BUDGET = Budget(
@@ -38,11 +35,7 @@ def library_sync() -> Sync:
     return Sync(name=LIVE, source=source, collections=collections)
 
 
-def serving_library(
-    folder: Path, main: Callable[[World, Served], Awaitable[None]], **parts: Any
-) -> None:
-    """Run `main` with the sync on the web."""
-    serving(folder, main, library_sync(), **parts)
+with_library = as_test(on_server, library_sync())
 
 
 async def put(

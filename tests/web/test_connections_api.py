@@ -1,14 +1,13 @@
 """Connections under /v1, with a real OAuth2 and an emulated Strava behind them."""
 
-from pathlib import Path
 from typing import Any
 
 from headgate import Mode, NewItem, Sync
 from headgate.connectors.keys import KeyRing
 from headgate.web.server import build
 from tests.connecting import Site, strava_source, vault
-from tests.web.callers import DAYS, Served, problem, serving
-from tests.worlds import START, World, in_world
+from tests.web.callers import DAYS, Served, problem, with_server
+from tests.worlds import START, World, with_world
 
 
 async def connected(world: World) -> tuple[Site, Served]:
@@ -19,114 +18,104 @@ async def connected(world: World) -> tuple[Site, Served]:
     return site, Served(app, build(app, keys=KeyRing.for_demo()))
 
 
-def test_an_import_needs_an_account_and_takes_the_only_one(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site, served = await connected(world)
-        client = await served.client()
-        body = {"source": "strava", **DAYS}
+@with_world
+async def test_an_import_needs_an_account_and_takes_the_only_one(world: World) -> None:
+    site, served = await connected(world)
+    client = await served.client()
+    body = {"source": "strava", **DAYS}
 
-        told = problem(await client.post("/v1/jobs", json=body), 409, "not_connected")
-        assert told["provider"] == "strava"
-        assert "/v1/connections" in told["next"]
+    told = problem(await client.post("/v1/jobs", json=body), 409, "not_connected")
+    assert told["provider"] == "strava"
+    assert "/v1/connections" in told["next"]
 
-        connection = await site.connect(served.app)
-        answer = await client.post("/v1/jobs", json=body)
-        assert answer.json()["connection_id"] == connection.id
+    connection = await site.connect(served.app)
+    answer = await client.post("/v1/jobs", json=body)
+    assert answer.json()["connection_id"] == connection.id
 
-        # Another's is as if it were not there.
-        bobs = await (await served.client(user_id="bob")).post(
-            "/v1/jobs", json={**body, "connection_id": connection.id}
-        )
-        problem(bobs, 404, "not_found")
-
-    in_world(tmp_path, main)
+    # Another's is as if it were not there.
+    bobs = await (await served.client(user_id="bob")).post(
+        "/v1/jobs", json={**body, "connection_id": connection.id}
+    )
+    problem(bobs, 404, "not_found")
 
 
-def test_a_user_is_sent_to_connect_by_a_link(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site, served = await connected(world)
-        client = await served.client()
-        connection = await site.connect(served.app)
+@with_world
+async def test_a_user_is_sent_to_connect_by_a_link(world: World) -> None:
+    site, served = await connected(world)
+    client = await served.client()
+    connection = await site.connect(served.app)
 
-        for body in ({"source": "strava"}, {"source": "strava", "connection_id": connection.id}):
-            answer = await client.post("/v1/connections", json=body)
-            assert answer.status_code == 200, answer.text
-            path = answer.json()["url"].removeprefix("http://127.0.0.1:8080")
-            links = served.web.state.api.site.links
-            link = links.open_connect(path.removeprefix("/connect/"))
-            assert (link.source, link.user_id) == ("strava", "ada")
-            assert link.connection_id == body.get("connection_id")
-            assert answer.headers["cache-control"] == "no-store"
+    for body in ({"source": "strava"}, {"source": "strava", "connection_id": connection.id}):
+        answer = await client.post("/v1/connections", json=body)
+        assert answer.status_code == 200, answer.text
+        path = answer.json()["url"].removeprefix("http://127.0.0.1:8080")
+        links = served.web.state.api.site.links
+        link = links.open_connect(path.removeprefix("/connect/"))
+        assert (link.source, link.user_id) == ("strava", "ada")
+        assert link.connection_id == body.get("connection_id")
+        assert answer.headers["cache-control"] == "no-store"
 
-        wrong = await client.post("/v1/connections", json={"source": "nowhere"})
-        assert "strava" in problem(wrong, 422, "invalid_input")["detail"]
-        bob = await served.client(user_id="bob")
-        again = {"source": "strava", "connection_id": connection.id}
-        problem(await bob.post("/v1/connections", json=again), 404, "not_found")
-        admin = await served.admin()
-        problem(
-            await admin.post("/v1/connections", json={"source": "strava"}), 422, "invalid_input"
-        )
-        named = {"source": "strava", "user_id": "ada"}
-        assert (await admin.post("/v1/connections", json=named)).status_code == 200
-
-    in_world(tmp_path, main)
+    wrong = await client.post("/v1/connections", json={"source": "nowhere"})
+    assert "strava" in problem(wrong, 422, "invalid_input")["detail"]
+    bob = await served.client(user_id="bob")
+    again = {"source": "strava", "connection_id": connection.id}
+    problem(await bob.post("/v1/connections", json=again), 404, "not_found")
+    admin = await served.admin()
+    problem(await admin.post("/v1/connections", json={"source": "strava"}), 422, "invalid_input")
+    named = {"source": "strava", "user_id": "ada"}
+    assert (await admin.post("/v1/connections", json=named)).status_code == 200
 
 
-def test_connections_are_listed_paused_resumed_and_removed(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site, served = await connected(world)
-        connection = await site.connect(served.app)
-        ada, bob = await served.client(), await served.client(user_id="bob")
-        path = f"/v1/connections/{connection.id}"
+@with_world
+async def test_connections_are_listed_paused_resumed_and_removed(world: World) -> None:
+    site, served = await connected(world)
+    connection = await site.connect(served.app)
+    ada, bob = await served.client(), await served.client(user_id="bob")
+    path = f"/v1/connections/{connection.id}"
 
-        page = (await ada.get("/v1/connections")).json()
-        [told] = page["data"]
-        assert (told["id"], told["state"], page["next_cursor"]) == (connection.id, "active", None)
-        assert not {"sealed_access", "access", "version", "key_id"} & set(told)
-        assert (await bob.get("/v1/connections")).json()["data"] == []
+    page = (await ada.get("/v1/connections")).json()
+    [told] = page["data"]
+    assert (told["id"], told["state"], page["next_cursor"]) == (connection.id, "active", None)
+    assert not {"sealed_access", "access", "version", "key_id"} & set(told)
+    assert (await bob.get("/v1/connections")).json()["data"] == []
 
-        nobodys = "/v1/connections/conn_404"
-        for method, verb in (("POST", "/pause"), ("POST", "/resume"), ("DELETE", "")):
-            theirs = problem(await bob.request(method, path + verb), 404, "not_found")
-            none = problem(await bob.request(method, nobodys + verb), 404, "not_found")
-            assert _blank(theirs, connection.id) == _blank(none, "conn_404")
+    nobodys = "/v1/connections/conn_404"
+    for method, verb in (("POST", "/pause"), ("POST", "/resume"), ("DELETE", "")):
+        theirs = problem(await bob.request(method, path + verb), 404, "not_found")
+        none = problem(await bob.request(method, nobodys + verb), 404, "not_found")
+        assert _blank(theirs, connection.id) == _blank(none, "conn_404")
 
-        assert (await ada.post(f"{path}/pause")).json()["state"] == "paused"
-        assert (await ada.post(f"{path}/resume")).json()["state"] == "active"
-        await served.app.items.register(
-            [
-                NewItem(
-                    id="activity",
-                    collection="strava.streams",
-                    user_id="ada",
-                    connection_id=connection.id,
-                    external_id="1",
-                    start_time=START,
-                )
-            ]
-        )
-        gone = await ada.delete(path)
-        assert (gone.status_code, gone.content) == (204, b"")
-        assert await served.app.items.list(None, limit=9) == []
-        problem(await ada.delete(path), 404, "not_found")
-
-    in_world(tmp_path, main)
+    assert (await ada.post(f"{path}/pause")).json()["state"] == "paused"
+    assert (await ada.post(f"{path}/resume")).json()["state"] == "active"
+    await served.app.items.register(
+        [
+            NewItem(
+                id="activity",
+                collection="strava.streams",
+                user_id="ada",
+                connection_id=connection.id,
+                external_id="1",
+                start_time=START,
+            )
+        ]
+    )
+    gone = await ada.delete(path)
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert await served.app.items.list(None, limit=9) == []
+    problem(await ada.delete(path), 404, "not_found")
 
 
 def _blank(told: dict[str, Any], the_id: str) -> dict[str, Any]:
     return {name: str(value).replace(the_id, "ID") for name, value in told.items()}
 
 
-def test_without_accounts_there_is_nothing_to_connect(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
+@with_server
+async def test_without_accounts_there_is_nothing_to_connect(served: Served) -> None:
+    client = await served.client()
 
-        assert (await client.get("/v1/connections")).json()["data"] == []
-        wrong = await client.post("/v1/connections", json={"source": "fitbit"})
-        assert problem(wrong, 422, "invalid_input")["field"] == "source"
-        for method, verb in (("POST", "/pause"), ("POST", "/resume"), ("DELETE", "")):
-            answer = await client.request(method, f"/v1/connections/conn_1{verb}")
-            problem(answer, 404, "not_found")
-
-    serving(tmp_path, main)
+    assert (await client.get("/v1/connections")).json()["data"] == []
+    wrong = await client.post("/v1/connections", json={"source": "fitbit"})
+    assert problem(wrong, 422, "invalid_input")["field"] == "source"
+    for method, verb in (("POST", "/pause"), ("POST", "/resume"), ("DELETE", "")):
+        answer = await client.request(method, f"/v1/connections/conn_1{verb}")
+        problem(answer, 404, "not_found")

@@ -8,17 +8,20 @@ from headgate.base.errors import IllegalTransition
 from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
 from tests.connecting import Site, vault
 from tests.web.callers import Client, Served, problem, served
-from tests.worlds import World, in_world
+from tests.worlds import World, as_test, in_world
 
 
-def serving_notes(folder: Path, main: Callable[[World, Served], Awaitable[None]]) -> None:
+def serving_notes(folder: Path, main: Callable[[Served], Awaitable[None]]) -> None:
     """Run `main` with an application of two collections."""
 
     async def run(world: World) -> None:
         wire = Site(world).wire
-        await main(world, await served(world, notes_sync(), transport=wire, vault=vault()))
+        await main(await served(world, notes_sync(), transport=wire, vault=vault()))
 
     in_world(folder, run)
+
+
+with_notes = as_test(serving_notes)
 
 
 async def ids(client: Client, **params: Any) -> list[str]:
@@ -28,106 +31,98 @@ async def ids(client: Client, **params: Any) -> list[str]:
     return [each["id"] for each in answer.json()["data"]]
 
 
-def test_items_are_listed_by_collection_and_state_and_only_ones_own(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await stuck(served.app, "a")
-        await put(served.app, "b", COMMENTS)
-        await put(served.app, "c", user_id="bob", connection_id="bob-1")
-        ada, admin = await served.client(), await served.admin()
+@with_notes
+async def test_items_are_listed_by_collection_and_state_and_only_ones_own(served: Served) -> None:
+    await stuck(served.app, "a")
+    await put(served.app, "b", COMMENTS)
+    await put(served.app, "c", user_id="bob", connection_id="bob-1")
+    ada, admin = await served.client(), await served.admin()
 
-        assert await ids(ada) == ["a", "b"]
-        assert await ids(ada, collection=COMMENTS.name) == ["b"]
-        assert await ids(ada, state=["failed", "success"]) == ["a"]
-        assert await ids(ada, user_id="ada", state="pending") == ["b"]
-        assert await ids(admin) == ["a", "b", "c"]
-        assert await ids(admin, user_id="bob") == ["c"]
-        assert await ids(await served.client(user_id="eve"), collection=COMMENTS.name) == []
-        problem(await ada.get("/v1/items", params={"user_id": "bob"}), 403, "forbidden")
-        unknown = await ada.get("/v1/items", params={"collection": "x"})
-        told = problem(unknown, 422, "invalid_input")
-        assert told["field"] == "collection"
-        assert told["detail"].endswith("there are: notes.attachments, notes.comments")
-
-    serving_notes(tmp_path, main)
+    assert await ids(ada) == ["a", "b"]
+    assert await ids(ada, collection=COMMENTS.name) == ["b"]
+    assert await ids(ada, state=["failed", "success"]) == ["a"]
+    assert await ids(ada, user_id="ada", state="pending") == ["b"]
+    assert await ids(admin) == ["a", "b", "c"]
+    assert await ids(admin, user_id="bob") == ["c"]
+    assert await ids(await served.client(user_id="eve"), collection=COMMENTS.name) == []
+    problem(await ada.get("/v1/items", params={"user_id": "bob"}), 403, "forbidden")
+    unknown = await ada.get("/v1/items", params={"collection": "x"})
+    told = problem(unknown, 422, "invalid_input")
+    assert told["field"] == "collection"
+    assert told["detail"].endswith("there are: notes.attachments, notes.comments")
 
 
-def test_a_long_list_goes_on_where_it_ended(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        names = ["a", "b/c", "d" * 400]
-        for each in names:
-            await put(served.app, each)
-        ada = await served.client()
-        seen: list[str] = []
-        params: dict[str, Any] = {"limit": 1, "collection": ATTACHMENTS.name}
+@with_notes
+async def test_a_long_list_goes_on_where_it_ended(served: Served) -> None:
+    names = ["a", "b/c", "d" * 400]
+    for each in names:
+        await put(served.app, each)
+    ada = await served.client()
+    seen: list[str] = []
+    params: dict[str, Any] = {"limit": 1, "collection": ATTACHMENTS.name}
 
-        while True:
-            page = (await ada.get("/v1/items", params=params)).json()
-            seen += [each["id"] for each in page["data"]]
-            if page["next_cursor"] is None:
-                break
-            params["after"] = page["next_cursor"]
+    while True:
+        page = (await ada.get("/v1/items", params=params)).json()
+        seen += [each["id"] for each in page["data"]]
+        if page["next_cursor"] is None:
+            break
+        params["after"] = page["next_cursor"]
 
-        assert seen == names
-
-    serving_notes(tmp_path, main)
+    assert seen == names
 
 
-def test_an_item_is_told_with_how_it_stands_and_nothing_of_the_engines_own(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await stuck(served.app, "folder/a b")
-        ada, bob = await served.client(), await served.client(user_id="bob")
-        path = "/v1/items/folder/a%20b"
+@with_notes
+async def test_an_item_is_told_with_how_it_stands_and_nothing_of_the_engines_own(
+    served: Served,
+) -> None:
+    await stuck(served.app, "folder/a b")
+    ada, bob = await served.client(), await served.client(user_id="bob")
+    path = "/v1/items/folder/a%20b"
 
-        answer = await ada.get(path)
+    answer = await ada.get(path)
 
-        told = answer.json()
-        assert (told["id"], told["collection"], told["state"]) == (
-            "folder/a b",
-            "notes.attachments",
-            "failed",
-        )
-        assert (told["stuck"], told["retry_count"]) == (True, 1)
-        assert told["message"] == "It could not be fetched, and is not tried again by itself."
-        # What went wrong in the words of programs is for operators.
-        assert told["error"] is None
-        assert (await (await served.admin()).get(path)).json()["error"] == "Malformed: no JSON"
-        assert not {"token", "worker", "lease_until"} & set(told)
-        unchanged = await ada.get(path, headers={"If-None-Match": answer.headers["etag"]})
-        assert unchanged.status_code == 304
-        theirs = problem(await bob.get(path), 404, "not_found")
-        nobodys = problem(await bob.get("/v1/items/folder/a%20c"), 404, "not_found")
-        assert theirs["detail"].replace("a b", "") == nobodys["detail"].replace("a c", "")
-
-    serving_notes(tmp_path, main)
-
-
-def test_an_admin_sets_a_stuck_one_going_again(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        connection = await connect(served.app)
-        await stuck(served.app, "folder/a", connection_id=connection.id)
-        path = "/v1/items/folder/a/reset"
-        problem(await (await served.client()).post(path), 403, "forbidden")
-        assert (await served.app.items.get("folder/a")).stuck
-
-        answer = await (await served.admin()).post(path)
-
-        assert answer.status_code == 200, answer.text
-        told = answer.json()
-        assert (told["state"], told["retry_count"], told["stuck"]) == ("pending", 0, False)
-        [job] = await served.app.jobs.list()
-        assert (job.sync, job.connection_id) == (ATTACHMENTS.fetched_by, connection.id)
-
-    serving_notes(tmp_path, main)
+    told = answer.json()
+    assert (told["id"], told["collection"], told["state"]) == (
+        "folder/a b",
+        "notes.attachments",
+        "failed",
+    )
+    assert (told["stuck"], told["retry_count"]) == (True, 1)
+    assert told["message"] == "It could not be fetched, and is not tried again by itself."
+    # What went wrong in the words of programs is for operators.
+    assert told["error"] is None
+    assert (await (await served.admin()).get(path)).json()["error"] == "Malformed: no JSON"
+    assert not {"token", "worker", "lease_until"} & set(told)
+    unchanged = await ada.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    assert unchanged.status_code == 304
+    theirs = problem(await bob.get(path), 404, "not_found")
+    nobodys = problem(await bob.get("/v1/items/folder/a%20c"), 404, "not_found")
+    assert theirs["detail"].replace("a b", "") == nobodys["detail"].replace("a c", "")
 
 
-def test_what_cannot_be_reset_says_why(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        await put(served.app, "a", COMMENTS, external_id=None)
-        admin = await served.admin()
+@with_notes
+async def test_an_admin_sets_a_stuck_one_going_again(served: Served) -> None:
+    connection = await connect(served.app)
+    await stuck(served.app, "folder/a", connection_id=connection.id)
+    path = "/v1/items/folder/a/reset"
+    problem(await (await served.client()).post(path), 403, "forbidden")
+    assert (await served.app.items.get("folder/a")).stuck
 
-        problem(await admin.post("/v1/items/nobodys/reset"), 404, "not_found")
-        answer = await admin.post("/v1/items/a/reset")
-        problem(answer, 409, "illegal_transition")
-        assert IllegalTransition.__name__ not in answer.text
+    answer = await (await served.admin()).post(path)
 
-    serving_notes(tmp_path, main)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert (told["state"], told["retry_count"], told["stuck"]) == ("pending", 0, False)
+    [job] = await served.app.jobs.list()
+    assert (job.sync, job.connection_id) == (ATTACHMENTS.fetched_by, connection.id)
+
+
+@with_notes
+async def test_what_cannot_be_reset_says_why(served: Served) -> None:
+    await put(served.app, "a", COMMENTS, external_id=None)
+    admin = await served.admin()
+
+    problem(await admin.post("/v1/items/nobodys/reset"), 404, "not_found")
+    answer = await admin.post("/v1/items/a/reset")
+    problem(answer, 409, "illegal_transition")
+    assert IllegalTransition.__name__ not in answer.text

@@ -1,6 +1,5 @@
 """Starting many jobs at once, under /v1/jobs/batch."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +8,9 @@ from headgate import Mode, Sync, paid_history
 from headgate.store.sql.store import SqlStore
 from headgate.web.api.job_batches import BODY_BYTES_MAX, JOBS_MAX
 from tests.connecting import Site, strava_source, vault
-from tests.web.callers import DAYS, Served, problem, served, serving
+from tests.web.callers import DAYS, Served, on_server, problem, served
 from tests.web.test_syncs_api import notes
-from tests.worlds import World, in_world
+from tests.worlds import World, as_test, with_world
 
 PATH = "/v1/jobs/batch"
 KEY = {"Idempotency-Key": "import-1"}
@@ -21,43 +20,41 @@ def batch(*jobs: dict[str, Any]) -> dict[str, Any]:
     return {"jobs": [{"sync": "notes", **job} for job in jobs]}
 
 
-def test_each_job_is_answered_in_its_place(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.admin()
-        wanted = batch(
-            {"user_id": "ada", "key": "a"},
-            {"user_id": "bob", "mode": "history", **DAYS},
-            {"user_id": "bob", "mode": "limit", "limit": 3},
-            {"user_id": "ada", "key": "a"},
-            {"user_id": "ada", "key": "a", "mode": "since"},
-        )
+@as_test(on_server, notes())
+async def test_each_job_is_answered_in_its_place(served: Served) -> None:
+    client = await served.admin()
+    wanted = batch(
+        {"user_id": "ada", "key": "a"},
+        {"user_id": "bob", "mode": "history", **DAYS},
+        {"user_id": "bob", "mode": "limit", "limit": 3},
+        {"user_id": "ada", "key": "a"},
+        {"user_id": "ada", "key": "a", "mode": "since"},
+    )
 
-        answer = await client.post(PATH, json=wanted)
+    answer = await client.post(PATH, json=wanted)
 
-        assert answer.status_code == 200, answer.text
-        told = answer.json()
-        ada, bob = (each["job_id"] for each in told["data"][:2])
-        nothing = {"code": None, "field": None, "detail": None}
-        assert told["data"] == [
-            {"status": "created", "job_id": ada, **nothing},
-            {"status": "created", "job_id": bob, **nothing},
-            {"status": "active", "job_id": bob, **nothing},
-            {"status": "existing", "job_id": ada, **nothing},
-            {
-                "status": "refused",
-                "job_id": ada,
-                "code": "idempotency_key_reused",
-                "field": "key",
-                "detail": told["data"][4]["detail"],
-            },
-        ]
-        assert "use a new key" in told["data"][4]["detail"]
-        assert told["counts"] == {"created": 2, "existing": 1, "active": 1, "refused": 1}
-        jobs = {job.id: job for job in await served.app.jobs.list()}
-        assert (jobs[ada].user_id, jobs[ada].connection_id) == ("ada", "ada")
-        assert (jobs[bob].mode, jobs[bob].progress.total) == (Mode.HISTORY, 10)
-
-    serving(tmp_path, main, notes())
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    ada, bob = (each["job_id"] for each in told["data"][:2])
+    nothing = {"code": None, "field": None, "detail": None}
+    assert told["data"] == [
+        {"status": "created", "job_id": ada, **nothing},
+        {"status": "created", "job_id": bob, **nothing},
+        {"status": "active", "job_id": bob, **nothing},
+        {"status": "existing", "job_id": ada, **nothing},
+        {
+            "status": "refused",
+            "job_id": ada,
+            "code": "idempotency_key_reused",
+            "field": "key",
+            "detail": told["data"][4]["detail"],
+        },
+    ]
+    assert "use a new key" in told["data"][4]["detail"]
+    assert told["counts"] == {"created": 2, "existing": 1, "active": 1, "refused": 1}
+    jobs = {job.id: job for job in await served.app.jobs.list()}
+    assert (jobs[ada].user_id, jobs[ada].connection_id) == ("ada", "ada")
+    assert (jobs[bob].mode, jobs[bob].progress.total) == (Mode.HISTORY, 10)
 
 
 #: What is wrong with one of the jobs, and the field of it.
@@ -74,168 +71,143 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_wrong_field_is_named_with_its_place_and_nothing_is_started(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        for job, field in WRONG:
-            answer = await client.post(PATH, json=batch({}, {"mode": "since"}, {}, job, {}))
+@as_test(on_server, notes())
+async def test_a_wrong_field_is_named_with_its_place_and_nothing_is_started(served: Served) -> None:
+    client = await served.client()
+    for job, field in WRONG:
+        answer = await client.post(PATH, json=batch({}, {"mode": "since"}, {}, job, {}))
 
-            told = problem(answer, 422, "invalid_input")
-            assert told["field"] == f"jobs[3].{field}"
-            assert told["detail"].startswith(f"jobs[3].{field}: ")
-        assert await served.app.jobs.list() == []
-
-    serving(tmp_path, main, notes())
+        told = problem(answer, 422, "invalid_input")
+        assert told["field"] == f"jobs[3].{field}"
+        assert told["detail"].startswith(f"jobs[3].{field}: ")
+    assert await served.app.jobs.list() == []
 
 
-def test_a_batch_has_jobs_and_not_too_many(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        wrong: list[Any] = [[], [{"sync": "notes"}] * (JOBS_MAX + 1), {}, None]
-        for jobs in wrong:
-            answer = await client.post(PATH, json={"jobs": jobs})
+@as_test(on_server, notes())
+async def test_a_batch_has_jobs_and_not_too_many(served: Served) -> None:
+    client = await served.client()
+    wrong: list[Any] = [[], [{"sync": "notes"}] * (JOBS_MAX + 1), {}, None]
+    for jobs in wrong:
+        answer = await client.post(PATH, json={"jobs": jobs})
 
-            assert problem(answer, 422, "invalid_input")["field"] == "jobs"
-
-    serving(tmp_path, main, notes())
+        assert problem(answer, 422, "invalid_input")["field"] == "jobs"
 
 
-def test_a_batch_may_be_larger_than_other_bodies_and_has_a_limit(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.admin()
-        users = [{"user_id": f"user {n} {'x' * 100}"} for n in range(JOBS_MAX)]
+@as_test(on_server, notes())
+async def test_a_batch_may_be_larger_than_other_bodies_and_has_a_limit(served: Served) -> None:
+    client = await served.admin()
+    users = [{"user_id": f"user {n} {'x' * 100}"} for n in range(JOBS_MAX)]
 
-        whole = await client.post(PATH, json=batch(*users))
-        large = await client.post(PATH, json={**batch(*users), "padding": "x" * BODY_BYTES_MAX})
+    whole = await client.post(PATH, json=batch(*users))
+    large = await client.post(PATH, json={**batch(*users), "padding": "x" * BODY_BYTES_MAX})
 
-        assert whole.json()["counts"]["created"] == JOBS_MAX
-        problem(large, 413, "payload_too_large")
-
-    serving(tmp_path, main, notes())
+    assert whole.json()["counts"]["created"] == JOBS_MAX
+    problem(large, 413, "payload_too_large")
 
 
 # ---- whose jobs --------------------------------------------------------------------------------
 
 
 @pytest.mark.security(17)
-def test_a_users_key_starts_jobs_of_that_user_alone(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client(user_id="ada")
+@as_test(on_server, notes())
+async def test_a_users_key_starts_jobs_of_that_user_alone(served: Served) -> None:
+    client = await served.client(user_id="ada")
 
-        told = problem(
-            await client.post(PATH, json=batch({}, {"user_id": "bob"})), 403, "forbidden"
-        )
-        assert told["detail"].startswith("jobs[1]: ")
-        assert await served.app.jobs.list() == []
+    told = problem(await client.post(PATH, json=batch({}, {"user_id": "bob"})), 403, "forbidden")
+    assert told["detail"].startswith("jobs[1]: ")
+    assert await served.app.jobs.list() == []
 
-        await client.post(PATH, json=batch({}, {"user_id": "ada", "mode": "since"}))
-        assert {job.user_id for job in await served.app.jobs.list()} == {"ada"}
-        unnamed = await (await served.admin()).post(PATH, json=batch({"user_id": "ada"}, {}))
-        assert problem(unnamed, 422, "invalid_input")["field"] == "jobs[1].user_id"
-
-    serving(tmp_path, main, notes())
+    await client.post(PATH, json=batch({}, {"user_id": "ada", "mode": "since"}))
+    assert {job.user_id for job in await served.app.jobs.list()} == {"ada"}
+    unnamed = await (await served.admin()).post(PATH, json=batch({"user_id": "ada"}, {}))
+    assert problem(unnamed, 422, "invalid_input")["field"] == "jobs[1].user_id"
 
 
 @pytest.mark.security(17)
-def test_another_users_connection_is_as_if_it_were_not_there(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site = Site(world)
-        sync = Sync(name="notes", source=strava_source())
-        face = await served(world, sync, transport=site.wire, vault=vault())
-        mine = await site.connect(face.app, "ada")
-        theirs = await site.connect(face.app, "bob")
-        client = await face.client(user_id="ada")
+@with_world
+async def test_another_users_connection_is_as_if_it_were_not_there(world: World) -> None:
+    site = Site(world)
+    sync = Sync(name="notes", source=strava_source())
+    face = await served(world, sync, transport=site.wire, vault=vault())
+    mine = await site.connect(face.app, "ada")
+    theirs = await site.connect(face.app, "bob")
+    client = await face.client(user_id="ada")
 
-        answer = await client.post(
-            PATH,
-            json=batch(
-                {"connection_id": theirs.id},
-                {"connection_id": "conn_nothing"},
-                {},
-            ),
-        )
+    answer = await client.post(
+        PATH, json=batch({"connection_id": theirs.id}, {"connection_id": "conn_nothing"}, {})
+    )
 
-        foreign, missing, own = answer.json()["data"]
-        for each, name in ((foreign, theirs.id), (missing, "conn_nothing")):
-            assert (each["status"], each["code"]) == ("refused", "not_found")
-            assert each["field"] == "connection_id"
-            assert each["detail"].replace(name, "") == foreign["detail"].replace(theirs.id, "")
-        assert own["status"] == "created"
-        [job] = await face.app.jobs.list()
-        assert job.connection_id == mine.id
-
-    in_world(tmp_path, main)
+    foreign, missing, own = answer.json()["data"]
+    for each, name in ((foreign, theirs.id), (missing, "conn_nothing")):
+        assert (each["status"], each["code"]) == ("refused", "not_found")
+        assert each["field"] == "connection_id"
+        assert each["detail"].replace(name, "") == foreign["detail"].replace(theirs.id, "")
+    assert own["status"] == "created"
+    [job] = await face.app.jobs.list()
+    assert job.connection_id == mine.id
 
 
-def test_a_plan_that_does_not_include_it_refuses_that_job_alone(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
+@as_test(on_server, notes(), entitlement=paid_history)
+async def test_a_plan_that_does_not_include_it_refuses_that_job_alone(served: Served) -> None:
+    client = await served.client()
 
-        answer = await client.post(PATH, json=batch({"mode": "history", **DAYS}, {}))
+    answer = await client.post(PATH, json=batch({"mode": "history", **DAYS}, {}))
 
-        refused, created = answer.json()["data"]
-        assert (refused["code"], refused["field"]) == ("plan_required", "mode")
-        assert created["status"] == "created"
-
-    serving(tmp_path, main, notes(), entitlement=paid_history)
+    refused, created = answer.json()["data"]
+    assert (refused["code"], refused["field"]) == ("plan_required", "mode")
+    assert created["status"] == "created"
 
 
 # ---- once --------------------------------------------------------------------------------------
 
 
-def test_the_same_batch_again_gets_the_same_answer(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.admin()
-        body = batch({"user_id": "ada"}, {"user_id": "bob"})
-        first = await client.post(PATH, json=body, headers=KEY)
+@as_test(on_server, notes())
+async def test_the_same_batch_again_gets_the_same_answer(served: Served) -> None:
+    client = await served.admin()
+    body = batch({"user_id": "ada"}, {"user_id": "bob"})
+    first = await client.post(PATH, json=body, headers=KEY)
 
-        again = await client.post(PATH, json=body, headers=KEY)
-        other = await client.post(PATH, json=batch({"user_id": "eve"}), headers=KEY)
-        # When the answer is no longer known, the jobs still are.
-        await world.clock.sleep(24 * 3600 + 1)
-        later = await client.post(PATH, json=body, headers=KEY)
+    again = await client.post(PATH, json=body, headers=KEY)
+    other = await client.post(PATH, json=batch({"user_id": "eve"}), headers=KEY)
+    # When the answer is no longer known, the jobs still are.
+    await served.clock.sleep(24 * 3600 + 1)
+    later = await client.post(PATH, json=body, headers=KEY)
 
-        assert again.content == first.content
-        assert again.headers["idempotency-replayed"] == "true"
-        problem(other, 422, "idempotency_key_reused")
-        assert later.json()["counts"]["existing"] == 2
-        jobs = [each["job_id"] for each in first.json()["data"]]
-        assert [each["job_id"] for each in later.json()["data"]] == jobs
-        assert len(await served.app.jobs.list()) == 2
-
-    serving(tmp_path, main, notes())
+    assert again.content == first.content
+    assert again.headers["idempotency-replayed"] == "true"
+    problem(other, 422, "idempotency_key_reused")
+    assert later.json()["counts"]["existing"] == 2
+    jobs = [each["job_id"] for each in first.json()["data"]]
+    assert [each["job_id"] for each in later.json()["data"]] == jobs
+    assert len(await served.app.jobs.list()) == 2
 
 
-def test_a_key_belongs_to_the_api_key_that_sent_it(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        one, two = await served.client(user_id="ada"), await served.client(user_id="ada")
-        first = (await one.post(PATH, json=batch({"key": "k"}))).json()["data"][0]
+@as_test(on_server, notes())
+async def test_a_key_belongs_to_the_api_key_that_sent_it(served: Served) -> None:
+    one, two = await served.client(user_id="ada"), await served.client(user_id="ada")
+    first = (await one.post(PATH, json=batch({"key": "k"}))).json()["data"][0]
 
-        same = (await one.post(PATH, json=batch({"key": "k"}))).json()["data"][0]
-        other = (await two.post(PATH, json=batch({"key": "k"}))).json()["data"][0]
+    same = (await one.post(PATH, json=batch({"key": "k"}))).json()["data"][0]
+    other = (await two.post(PATH, json=batch({"key": "k"}))).json()["data"][0]
 
-        assert (same["status"], same["job_id"]) == ("existing", first["job_id"])
-        assert (other["status"], other["job_id"]) == ("active", first["job_id"])
-
-    serving(tmp_path, main, notes())
+    assert (same["status"], same["job_id"]) == ("existing", first["job_id"])
+    assert (other["status"], other["job_id"]) == ("active", first["job_id"])
 
 
-def test_a_batch_that_the_store_refuses_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@as_test(on_server, notes())
+async def test_a_batch_that_the_store_refuses_leaves_nothing(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        submit = SqlStore.submit_many
+    client = await served.client()
+    submit = SqlStore.submit_many
 
-        async def fail(self: SqlStore, new: Any) -> Any:
-            from headgate.base.errors import StoreUnavailable
+    async def fail(self: SqlStore, new: Any) -> Any:
+        from headgate.base.errors import StoreUnavailable
 
-            raise StoreUnavailable
+        raise StoreUnavailable
 
-        monkeypatch.setattr(SqlStore, "submit_many", fail)
-        problem(await client.post(PATH, json=batch({}), headers=KEY), 503, "store_unavailable")
-        monkeypatch.setattr(SqlStore, "submit_many", submit)
-        answer = await client.post(PATH, json=batch({}), headers=KEY)
-        assert answer.json()["counts"]["created"] == 1
-
-    serving(tmp_path, main, notes())
+    monkeypatch.setattr(SqlStore, "submit_many", fail)
+    problem(await client.post(PATH, json=batch({}), headers=KEY), 503, "store_unavailable")
+    monkeypatch.setattr(SqlStore, "submit_many", submit)
+    answer = await client.post(PATH, json=batch({}), headers=KEY)
+    assert answer.json()["counts"]["created"] == 1

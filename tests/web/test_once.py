@@ -10,211 +10,200 @@ from headgate import StoreUnavailable
 from headgate.flow.backfill import Backfills
 from headgate.model.api_key import Role
 from headgate.toolkit.api import idempotency
-from tests.web.callers import DAYS, Served, problem, serving, serving_all, start
-from tests.worlds import World
+from tests.web.callers import (
+    DAYS,
+    Served,
+    on_server,
+    problem,
+    start,
+    with_every_system,
+    with_server,
+)
 
 BODY = {"source": "fitbit", **DAYS}
 KEY = {"Idempotency-Key": "import-1"}
 
 
-def test_the_same_request_again_gets_the_same_answer(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        first = await client.post("/v1/jobs", json=BODY, headers=KEY)
-        # Even though the job has moved on meanwhile.
-        await client.post(f"/v1/jobs/{first.json()['id']}/pause")
-        await world.clock.sleep(24 * 3600 - 60)
+@with_server
+async def test_the_same_request_again_gets_the_same_answer(served: Served) -> None:
+    client = await served.client()
+    first = await client.post("/v1/jobs", json=BODY, headers=KEY)
+    # Even though the job has moved on meanwhile.
+    await client.post(f"/v1/jobs/{first.json()['id']}/pause")
+    await served.clock.sleep(24 * 3600 - 60)
 
-        again = await client.post("/v1/jobs", json=BODY, headers=KEY)
+    again = await client.post("/v1/jobs", json=BODY, headers=KEY)
 
-        assert (again.status_code, again.content) == (202, first.content)
-        assert again.headers["idempotency-replayed"] == "true"
-        assert "idempotency-replayed" not in first.headers
-        for name in ("location", "content-type", "etag", "x-content-type-options"):
-            assert again.headers[name] == first.headers[name]
-        assert len(await served.app.jobs.list()) == 1
-
-    serving(tmp_path, main)
+    assert (again.status_code, again.content) == (202, first.content)
+    assert again.headers["idempotency-replayed"] == "true"
+    assert "idempotency-replayed" not in first.headers
+    for name in ("location", "content-type", "etag", "x-content-type-options"):
+        assert again.headers[name] == first.headers[name]
+    assert len(await served.app.jobs.list()) == 1
 
 
-def test_after_a_day_the_key_still_makes_no_second_job(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        first = await client.post("/v1/jobs", json=BODY, headers=KEY)
-        await world.clock.sleep(24 * 3600 + 1)
+@with_server
+async def test_after_a_day_the_key_still_makes_no_second_job(served: Served) -> None:
+    client = await served.client()
+    first = await client.post("/v1/jobs", json=BODY, headers=KEY)
+    await served.clock.sleep(24 * 3600 + 1)
 
-        again = await client.post("/v1/jobs", json=BODY, headers=KEY)
-        other = await client.post("/v1/jobs", json={**BODY, "reprocess": "all"}, headers=KEY)
+    again = await client.post("/v1/jobs", json=BODY, headers=KEY)
+    other = await client.post("/v1/jobs", json={**BODY, "reprocess": "all"}, headers=KEY)
 
-        assert "idempotency-replayed" not in again.headers
-        assert again.json()["id"] == first.json()["id"]
-        problem(other, 422, "idempotency_key_reused")
-
-    serving(tmp_path, main)
+    assert "idempotency-replayed" not in again.headers
+    assert again.json()["id"] == first.json()["id"]
+    problem(other, 422, "idempotency_key_reused")
 
 
 @pytest.mark.security(29)
-def test_another_request_with_the_same_key_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        job_id = (await client.post("/v1/jobs", json=BODY, headers=KEY)).json()["id"]
+@with_every_system
+async def test_another_request_with_the_same_key_is_refused(served: Served) -> None:
+    client = await served.client()
+    job_id = (await client.post("/v1/jobs", json=BODY, headers=KEY)).json()["id"]
 
-        for answer in (
-            await client.post("/v1/jobs", json={**BODY, "end_date": "2025-12-09"}, headers=KEY),
-            await client.post("/v1/jobs?x=1", json=BODY, headers=KEY),
-            await client.post(f"/v1/jobs/{job_id}/cancel", headers=KEY),
-            await client.post(f"/jobs/{job_id}/cancel", headers=KEY),
-        ):
-            assert not problem(answer, 422, "idempotency_key_reused")["retryable"]
-        assert (await served.app.jobs.get(job_id)).state.value == "pending"
-
-    serving_all(tmp_path, main)
+    for answer in (
+        await client.post("/v1/jobs", json={**BODY, "end_date": "2025-12-09"}, headers=KEY),
+        await client.post("/v1/jobs?x=1", json=BODY, headers=KEY),
+        await client.post(f"/v1/jobs/{job_id}/cancel", headers=KEY),
+        await client.post(f"/jobs/{job_id}/cancel", headers=KEY),
+    ):
+        assert not problem(answer, 422, "idempotency_key_reused")["retryable"]
+    assert (await served.app.jobs.get(job_id)).state.value == "pending"
 
 
 @pytest.mark.security(29)
-def test_while_the_first_is_under_way_others_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_server
+async def test_while_the_first_is_under_way_others_wait(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        going, go = asyncio.Event(), asyncio.Event()
-        begin = Backfills.start
+    client = await served.client()
+    going, go = asyncio.Event(), asyncio.Event()
+    begin = Backfills.start
 
-        async def slow(self: Backfills, request: Any) -> Any:
-            going.set()
-            await go.wait()
-            return await begin(self, request)
+    async def slow(self: Backfills, request: Any) -> Any:
+        going.set()
+        await go.wait()
+        return await begin(self, request)
 
-        monkeypatch.setattr(Backfills, "start", slow)
-        first = asyncio.ensure_future(client.post("/v1/jobs", json=BODY, headers=KEY))
-        await going.wait()
+    monkeypatch.setattr(Backfills, "start", slow)
+    first = asyncio.ensure_future(client.post("/v1/jobs", json=BODY, headers=KEY))
+    await going.wait()
 
-        second = await client.post("/v1/jobs", json=BODY, headers=KEY)
+    second = await client.post("/v1/jobs", json=BODY, headers=KEY)
 
-        told = problem(second, 409, "request_in_flight")
-        assert told["retryable"] and int(second.headers["retry-after"]) >= 1
-        go.set()
-        done = await first
-        assert done.status_code == 202
-        third = await client.post("/v1/jobs", json=BODY, headers=KEY)
-        assert (third.content, len(await served.app.jobs.list())) == (done.content, 1)
-
-    serving(tmp_path, main)
+    told = problem(second, 409, "request_in_flight")
+    assert told["retryable"] and int(second.headers["retry-after"]) >= 1
+    go.set()
+    done = await first
+    assert done.status_code == 202
+    third = await client.post("/v1/jobs", json=BODY, headers=KEY)
+    assert (third.content, len(await served.app.jobs.list())) == (done.content, 1)
 
 
-def test_a_request_that_died_after_its_commit_makes_no_second_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_server
+async def test_a_request_that_died_after_its_commit_makes_no_second_job(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
+    client = await served.client()
 
-        async def die(*_: Any, **__: Any) -> None:
-            # As a process does: nothing behind it runs.
-            raise asyncio.CancelledError
+    async def die(*_: Any, **__: Any) -> None:
+        # As a process does: nothing behind it runs.
+        raise asyncio.CancelledError
 
-        with monkeypatch.context() as dying:
-            dying.setattr(idempotency.IdempotentRequests, "_remember", die)
-            with pytest.raises(asyncio.CancelledError):
-                await client.post("/v1/jobs", json=BODY, headers=KEY)
-        [job] = await served.app.jobs.list()
+    with monkeypatch.context() as dying:
+        dying.setattr(idempotency.IdempotentRequests, "_remember", die)
+        with pytest.raises(asyncio.CancelledError):
+            await client.post("/v1/jobs", json=BODY, headers=KEY)
+    [job] = await served.app.jobs.list()
 
-        early = await client.post("/v1/jobs", json=BODY, headers=KEY)
-        await world.clock.sleep(60)
-        late = await client.post("/v1/jobs", json=BODY, headers=KEY)
+    early = await client.post("/v1/jobs", json=BODY, headers=KEY)
+    await served.clock.sleep(60)
+    late = await client.post("/v1/jobs", json=BODY, headers=KEY)
 
-        problem(early, 409, "request_in_flight")
-        assert (late.status_code, late.json()["id"]) == (202, job.id)
-        assert len(await served.app.jobs.list()) == 1
-        assert (await client.post("/v1/jobs", json=BODY, headers=KEY)).content == late.content
-
-    serving(tmp_path, main)
+    problem(early, 409, "request_in_flight")
+    assert (late.status_code, late.json()["id"]) == (202, job.id)
+    assert len(await served.app.jobs.list()) == 1
+    assert (await client.post("/v1/jobs", json=BODY, headers=KEY)).content == late.content
 
 
-def test_what_another_try_may_better_is_not_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_server
+async def test_what_another_try_may_better_is_not_remembered(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
+    client = await served.client()
 
-        async def down(*_: Any) -> None:
-            raise StoreUnavailable
+    async def down(*_: Any) -> None:
+        raise StoreUnavailable
 
-        with monkeypatch.context() as broken:
-            broken.setattr(Backfills, "start", down)
-            answer = await client.post("/v1/jobs", json=BODY, headers=KEY)
-            assert problem(answer, 503, "store_unavailable")["retryable"]
-        assert (await client.post("/v1/jobs", json=BODY, headers=KEY)).status_code == 202
+    with monkeypatch.context() as broken:
+        broken.setattr(Backfills, "start", down)
+        answer = await client.post("/v1/jobs", json=BODY, headers=KEY)
+        assert problem(answer, 503, "store_unavailable")["retryable"]
+    assert (await client.post("/v1/jobs", json=BODY, headers=KEY)).status_code == 202
 
-        # The same import under way is in the way only as long as it is.
-        other = {"Idempotency-Key": "import-2"}
-        told = problem(
-            await client.post("/v1/jobs", json=BODY, headers=other), 409, "active_job_exists"
-        )
-        await client.post(f"/v1/jobs/{told['job_id']}/cancel")
-        assert (await client.post("/v1/jobs", json=BODY, headers=other)).status_code == 202
-
-    serving(tmp_path, main)
+    # The same import under way is in the way only as long as it is.
+    other = {"Idempotency-Key": "import-2"}
+    told = problem(
+        await client.post("/v1/jobs", json=BODY, headers=other), 409, "active_job_exists"
+    )
+    await client.post(f"/v1/jobs/{told['job_id']}/cancel")
+    assert (await client.post("/v1/jobs", json=BODY, headers=other)).status_code == 202
 
 
-def test_a_refusal_is_remembered(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        wrong = {**BODY, "source": "nowhere"}
+@with_server
+async def test_a_refusal_is_remembered(served: Served) -> None:
+    client = await served.client()
+    wrong = {**BODY, "source": "nowhere"}
 
-        first = await client.post("/v1/jobs", json=wrong, headers=KEY)
-        again = await client.post("/v1/jobs", json=wrong, headers=KEY)
+    first = await client.post("/v1/jobs", json=wrong, headers=KEY)
+    again = await client.post("/v1/jobs", json=wrong, headers=KEY)
 
-        problem(first, 422, "invalid_input")
-        assert again.content == first.content
-        assert again.headers["idempotency-replayed"] == "true"
-
-    serving(tmp_path, main)
+    problem(first, 422, "invalid_input")
+    assert again.content == first.content
+    assert again.headers["idempotency-replayed"] == "true"
 
 
 @pytest.mark.security(2)
-def test_anothers_key_is_invisible(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        ada, bob = await served.client(), await served.client(user_id="bob")
-        first = await ada.post("/v1/jobs", json=BODY, headers=KEY)
+@with_server
+async def test_anothers_key_is_invisible(served: Served) -> None:
+    ada, bob = await served.client(), await served.client(user_id="bob")
+    first = await ada.post("/v1/jobs", json=BODY, headers=KEY)
 
-        # The same text from another user, and even from another key of the same user.
-        theirs = await bob.post("/v1/jobs", json=BODY, headers=KEY)
-        other = await (await served.client()).post("/v1/jobs", json=BODY, headers=KEY)
+    # The same text from another user, and even from another key of the same user.
+    theirs = await bob.post("/v1/jobs", json=BODY, headers=KEY)
+    other = await (await served.client()).post("/v1/jobs", json=BODY, headers=KEY)
 
-        assert theirs.json()["user_id"] == "bob"
-        assert theirs.json()["id"] != first.json()["id"]
-        problem(other, 409, "active_job_exists")
-        # And one key that acts for two users.
-        admin = await served.client(Role.ADMIN)
-        wanted = {**BODY, "start_date": "2025-01-01", "user_id": "eve"}
-        assert (await admin.post("/v1/jobs", json=wanted, headers=KEY)).status_code == 202
-        problem(
-            await admin.post("/v1/jobs", json={**wanted, "user_id": "fay"}, headers=KEY),
-            422,
-            "idempotency_key_reused",
-        )
-
-    serving(tmp_path, main)
+    assert theirs.json()["user_id"] == "bob"
+    assert theirs.json()["id"] != first.json()["id"]
+    problem(other, 409, "active_job_exists")
+    # And one key that acts for two users.
+    admin = await served.client(Role.ADMIN)
+    wanted = {**BODY, "start_date": "2025-01-01", "user_id": "eve"}
+    assert (await admin.post("/v1/jobs", json=wanted, headers=KEY)).status_code == 202
+    problem(
+        await admin.post("/v1/jobs", json={**wanted, "user_id": "fay"}, headers=KEY),
+        422,
+        "idempotency_key_reused",
+    )
 
 
-def test_a_control_is_carried_out_once(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        job_id = (await start(client))["id"]
-        pause, resume = f"/v1/jobs/{job_id}/pause", f"/v1/jobs/{job_id}/resume"
-        first = await client.post(pause, headers=KEY)
-        await client.post(resume)
+@with_server
+async def test_a_control_is_carried_out_once(served: Served) -> None:
+    client = await served.client()
+    job_id = (await start(client))["id"]
+    pause, resume = f"/v1/jobs/{job_id}/pause", f"/v1/jobs/{job_id}/resume"
+    first = await client.post(pause, headers=KEY)
+    await client.post(resume)
 
-        again = await client.post(pause, headers=KEY)
+    again = await client.post(pause, headers=KEY)
 
-        assert again.content == first.content
-        assert (await served.app.jobs.get(job_id)).state.value == "pending"
-
-    serving(tmp_path, main)
+    assert again.content == first.content
+    assert (await served.app.jobs.get(job_id)).state.value == "pending"
 
 
 def test_a_link_is_not_stored(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
+    async def main(served: Served) -> None:
         client = await served.client()
         job_id = (await start(client))["id"]
 
@@ -227,24 +216,22 @@ def test_a_link_is_not_stored(tmp_path: Path) -> None:
         files = [each.read_bytes() for each in tmp_path.iterdir() if each.is_file()]
         assert files and not any(token in each for each in files)
 
-    serving(tmp_path, main)
+    on_server(tmp_path, main)
 
 
-def test_keys_that_are_none_are_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        token = await served.token()
-        auth = ("Authorization", f"Bearer {token}")
+@with_server
+async def test_keys_that_are_none_are_refused(served: Served) -> None:
+    token = await served.token()
+    auth = ("Authorization", f"Bearer {token}")
 
-        for given in (["ü".encode()], [""], ["a b"], ["k" * 201], ["one", "two"], ['"']):
-            headers = [auth, *(("Idempotency-Key", each) for each in given)]
-            answer = await served.with_headers(headers).post("/v1/jobs", json=BODY)
-            assert problem(answer, 422, "invalid_input")["field"] == "Idempotency-Key"
-        assert await served.app.jobs.list() == []
+    for given in (["ü".encode()], [""], ["a b"], ["k" * 201], ["one", "two"], ['"']):
+        headers = [auth, *(("Idempotency-Key", each) for each in given)]
+        answer = await served.with_headers(headers).post("/v1/jobs", json=BODY)
+        assert problem(answer, 422, "invalid_input")["field"] == "Idempotency-Key"
+    assert await served.app.jobs.list() == []
 
-        # Quoted as the draft has it, or bare as most send it: the same key.
-        client = served.with_headers([auth])
-        first = await client.post("/v1/jobs", json=BODY, headers={"Idempotency-Key": '"k"'})
-        again = await client.post("/v1/jobs", json=BODY, headers={"Idempotency-Key": "k"})
-        assert (first.status_code, again.content) == (202, first.content)
-
-    serving(tmp_path, main)
+    # Quoted as the draft has it, or bare as most send it: the same key.
+    client = served.with_headers([auth])
+    first = await client.post("/v1/jobs", json=BODY, headers={"Idempotency-Key": '"k"'})
+    again = await client.post("/v1/jobs", json=BODY, headers={"Idempotency-Key": "k"})
+    assert (first.status_code, again.content) == (202, first.content)

@@ -1,7 +1,6 @@
 """The OpenAPI document: complete, exact, with examples that hold."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +13,9 @@ from headgate.model.job import JobParams
 from headgate.toolkit.api import documents
 from headgate.toolkit.api.problems import KINDS
 from headgate.web.api import administration, connections, items, records, schedules, users
-from tests.web.callers import Served, serving_all
+from tests.web.callers import Served, on_every_system
 from tests.web.streaming import frames
-from tests.worlds import World
+from tests.worlds import as_test
 
 #: Clients are generated from these names: one that changes breaks them.
 OPERATIONS = {
@@ -76,12 +75,12 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The document, as a caller gets it."""
     found: dict[str, Any] = {}
 
-    async def main(world: World, served: Served) -> None:
+    async def main(served: Served) -> None:
         answer = await (await served.client()).get("/openapi.json")
         assert answer.headers["content-type"] == "application/json"
         found.update(answer.json())
 
-    serving_all(tmp_path_factory.mktemp("document"), main)
+    on_every_system(tmp_path_factory.mktemp("document"), main)
     return found
 
 
@@ -93,13 +92,11 @@ def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_operations_have_names_that_stay(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        names = [operation["operationId"] for _, operation in operations(served.web.openapi())]
-        assert sorted(names) == sorted(OPERATIONS)
-
+@as_test(on_every_system, systems=())
+async def test_operations_have_names_that_stay(served: Served) -> None:
     # Those of systems are named in the systems' own tests.
-    serving_all(tmp_path, main, systems=())
+    names = [operation["operationId"] for _, operation in operations(served.web.openapi())]
+    assert sorted(names) == sorted(OPERATIONS)
 
 
 def test_every_operation_is_documented_whole(document: dict[str, Any]) -> None:

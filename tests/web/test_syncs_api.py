@@ -1,12 +1,11 @@
 """Starting a job of any mode that a sync declares, under /v1/syncs."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from headgate import Chunk, Context, JobParams, Mode, Record, Sync, paid_history
-from tests.web.callers import DAYS, Served, problem, serving
-from tests.worlds import ScriptedSource, World
+from tests.web.callers import DAYS, Served, on_server, problem, serving
+from tests.worlds import ScriptedSource, World, as_test
 
 PATH = "/v1/syncs/notes/jobs"
 
@@ -33,28 +32,26 @@ MODES: list[tuple[dict[str, Any], JobParams]] = [
 ]
 
 
-def test_every_mode_is_started_and_done(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        started = []
-        for number, (body, params) in enumerate(MODES):
-            user = f"user-{number}"
-            client = await served.client(user_id=user)
+@as_test(serving, notes(), gives=2)
+async def test_every_mode_is_started_and_done(world: World, served: Served) -> None:
+    started = []
+    for number, (body, params) in enumerate(MODES):
+        user = f"user-{number}"
+        client = await served.client(user_id=user)
 
-            answer = await client.post(PATH, json=body)
+        answer = await client.post(PATH, json=body)
 
-            told = answer.json()
-            assert answer.status_code == 202, answer.text
-            assert answer.headers["location"] == f"/v1/jobs/{told['id']}"
-            assert told == (await client.get(answer.headers["location"])).json()
-            assert (told["sync"], told["mode"]) == ("notes", body.get("mode", "full"))
-            assert (told["user_id"], told["connection_id"]) == (user, user)
-            assert (await served.app.jobs.get(told["id"])).params == params
-            started.append(told["id"])
-        await served.app.supervisor().start()
-        ended = [await world.until(served.app, each) for each in started]
-        assert {each.state for each in ended} == {"success"}
-
-    serving(tmp_path, main, notes())
+        told = answer.json()
+        assert answer.status_code == 202, answer.text
+        assert answer.headers["location"] == f"/v1/jobs/{told['id']}"
+        assert told == (await client.get(answer.headers["location"])).json()
+        assert (told["sync"], told["mode"]) == ("notes", body.get("mode", "full"))
+        assert (told["user_id"], told["connection_id"]) == (user, user)
+        assert (await served.app.jobs.get(told["id"])).params == params
+        started.append(told["id"])
+    await served.app.supervisor().start()
+    ended = [await world.until(served.app, each) for each in started]
+    assert {each.state for each in ended} == {"success"}
 
 
 #: What is wrong, and the field of it.
@@ -80,73 +77,61 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_wrong_field_is_named_and_nothing_is_started(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        for body, field in WRONG:
-            told = problem(await client.post(PATH, json=body), 422, "invalid_input")
-            assert told["field"] == field, body
-        assert await served.app.jobs.list() == []
-
-    serving(tmp_path, main, notes())
+@as_test(on_server, notes())
+async def test_a_wrong_field_is_named_and_nothing_is_started(served: Served) -> None:
+    client = await served.client()
+    for body, field in WRONG:
+        told = problem(await client.post(PATH, json=body), 422, "invalid_input")
+        assert told["field"] == field, body
+    assert await served.app.jobs.list() == []
 
 
-def test_a_mode_that_the_sync_does_not_declare_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        answer = await (await served.client()).post(PATH, json={"mode": "full"})
+@as_test(on_server, notes((Mode.SINCE, Mode.LIMIT)))
+async def test_a_mode_that_the_sync_does_not_declare_is_refused(served: Served) -> None:
+    answer = await (await served.client()).post(PATH, json={"mode": "full"})
 
-        told = problem(answer, 422, "invalid_input")
-        assert told["field"] == "mode" and "since, limit" in told["detail"]
-
-    serving(tmp_path, main, notes((Mode.SINCE, Mode.LIMIT)))
+    told = problem(answer, 422, "invalid_input")
+    assert told["field"] == "mode" and "since, limit" in told["detail"]
 
 
-def test_an_unknown_sync_is_answered_with_those_there_are(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        answer = await (await served.client()).post("/v1/syncs/other/jobs", json={})
+@as_test(on_server, notes())
+async def test_an_unknown_sync_is_answered_with_those_there_are(served: Served) -> None:
+    answer = await (await served.client()).post("/v1/syncs/other/jobs", json={})
 
-        assert "registered: 'notes'" in problem(answer, 422, "unknown_sync")["detail"]
-
-    serving(tmp_path, main, notes())
+    assert "registered: 'notes'" in problem(answer, 422, "unknown_sync")["detail"]
 
 
-def test_whose_job_it_is_follows_from_the_key(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client, admin = await served.client(), await served.admin()
+@as_test(on_server, notes())
+async def test_whose_job_it_is_follows_from_the_key(served: Served) -> None:
+    client, admin = await served.client(), await served.admin()
 
-        problem(await client.post(PATH, json={"user_id": "bob"}), 403, "forbidden")
-        told = problem(await admin.post(PATH, json={}), 422, "invalid_input")
-        assert told["field"] == "user_id"
-        assert await served.app.jobs.list() == []
-        bobs = (await admin.post(PATH, json={"user_id": "bob", "connection_id": "b"})).json()
-        assert (bobs["user_id"], bobs["connection_id"]) == ("bob", "b")
-        assert bobs["operator"]["token"] == 0
-
-    serving(tmp_path, main, notes())
+    problem(await client.post(PATH, json={"user_id": "bob"}), 403, "forbidden")
+    told = problem(await admin.post(PATH, json={}), 422, "invalid_input")
+    assert told["field"] == "user_id"
+    assert await served.app.jobs.list() == []
+    bobs = (await admin.post(PATH, json={"user_id": "bob", "connection_id": "b"})).json()
+    assert (bobs["user_id"], bobs["connection_id"]) == ("bob", "b")
+    assert bobs["operator"]["token"] == 0
 
 
-def test_the_same_key_starts_one_job_and_another_start_names_it(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client, key = await served.client(), {"Idempotency-Key": "k"}
+@as_test(on_server, notes())
+async def test_the_same_key_starts_one_job_and_another_start_names_it(served: Served) -> None:
+    client, key = await served.client(), {"Idempotency-Key": "k"}
 
-        first = await client.post(PATH, json={"mode": "full"}, headers=key)
-        again = await client.post(PATH, json={"mode": "full"}, headers=key)
+    first = await client.post(PATH, json={"mode": "full"}, headers=key)
+    again = await client.post(PATH, json={"mode": "full"}, headers=key)
 
-        assert (again.status_code, again.json()) == (202, first.json())
-        other = problem(await client.post(PATH, json={}), 409, "active_job_exists")
-        assert other["job_id"] == first.json()["id"]
-        changed = await client.post(PATH, json={"mode": "since"}, headers=key)
-        problem(changed, 422, "idempotency_key_reused")
-
-    serving(tmp_path, main, notes())
+    assert (again.status_code, again.json()) == (202, first.json())
+    other = problem(await client.post(PATH, json={}), 409, "active_job_exists")
+    assert other["job_id"] == first.json()["id"]
+    changed = await client.post(PATH, json={"mode": "since"}, headers=key)
+    problem(changed, 422, "idempotency_key_reused")
 
 
-def test_a_plan_that_does_not_include_the_mode_is_refused(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
+@as_test(on_server, notes(), entitlement=paid_history)
+async def test_a_plan_that_does_not_include_the_mode_is_refused(served: Served) -> None:
+    client = await served.client()
 
-        answer = await client.post(PATH, json={"mode": "history", **DAYS})
-        problem(answer, 402, "plan_required")
-        assert (await client.post(PATH, json={"mode": "full"})).status_code == 202
-
-    serving(tmp_path, main, notes(), entitlement=paid_history)
+    answer = await client.post(PATH, json={"mode": "history", **DAYS})
+    problem(answer, 402, "plan_required")
+    assert (await client.post(PATH, json={"mode": "full"})).status_code == 202

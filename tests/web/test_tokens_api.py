@@ -20,7 +20,7 @@ from tests.collecting import TOKEN, notes_sync
 from tests.connecting import Site, database_bytes, strava_source, vault
 from tests.flow.test_canary import coats
 from tests.web.callers import Served, history, problem
-from tests.worlds import World, in_world
+from tests.worlds import World, in_world, with_world
 
 PATH = "/v1/connections/tokens"
 BODY = {"source": "notes", "token": TOKEN, "external_id": "my-notes"}
@@ -37,106 +37,96 @@ async def served(world: World) -> tuple[Site, Served]:
     return site, Served(app, build(app, keys=KeyRing.for_demo()))
 
 
-def test_a_token_that_is_handed_over_connects_an_account(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        _, on_web = await served(world)
-        ada = await on_web.client()
+@with_world
+async def test_a_token_that_is_handed_over_connects_an_account(world: World) -> None:
+    _, on_web = await served(world)
+    ada = await on_web.client()
 
-        made = await ada.post(PATH, json=BODY)
+    made = await ada.post(PATH, json=BODY)
 
-        assert made.status_code == 201, made.text
-        told = made.json()
-        assert (told["user_id"], told["source"], told["state"]) == ("ada", "notes", "active")
-        assert (told["external_id"], told["expires_at"]) == ("my-notes", None)
-        found = await ada.get(made.headers["location"])
-        assert found.json() == told
-        unchanged = {"If-None-Match": found.headers["etag"]}
-        assert (await ada.get(made.headers["location"], headers=unchanged)).status_code == 304
-        # What is stored is not the token.
-        credentials = on_web.app._runtime.credentials
-        assert credentials is not None
-        linked = await credentials.store.get_sealed(told["id"], user_id="ada")
-        assert TOKEN.encode() not in linked.sealed.access
-
-    in_world(tmp_path, main)
+    assert made.status_code == 201, made.text
+    told = made.json()
+    assert (told["user_id"], told["source"], told["state"]) == ("ada", "notes", "active")
+    assert (told["external_id"], told["expires_at"]) == ("my-notes", None)
+    found = await ada.get(made.headers["location"])
+    assert found.json() == told
+    unchanged = {"If-None-Match": found.headers["etag"]}
+    assert (await ada.get(made.headers["location"], headers=unchanged)).status_code == 304
+    # What is stored is not the token.
+    credentials = on_web.app._runtime.credentials
+    assert credentials is not None
+    linked = await credentials.store.get_sealed(told["id"], user_id="ada")
+    assert TOKEN.encode() not in linked.sealed.access
 
 
-def test_another_token_goes_to_the_connection_that_is_there(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        site, on_web = await served(world)
-        ada = await on_web.client()
-        first = (await ada.post(PATH, json=BODY)).json()
+@with_world
+async def test_another_token_goes_to_the_connection_that_is_there(world: World) -> None:
+    site, on_web = await served(world)
+    ada = await on_web.client()
+    first = (await ada.post(PATH, json=BODY)).json()
 
-        for body in (
-            {**BODY, "token": "second"},
-            {"source": "notes", "token": "third", "connection_id": first["id"]},
-        ):
-            again = await ada.post(PATH, json=body)
-            assert (again.status_code, again.json()["id"]) == (200, first["id"])
-            assert again.headers["location"] == f"/v1/connections/{first['id']}"
-            assert again.json()["external_id"] == "my-notes"
-        # Neither one of another account nor one of another provider.
-        named = {**BODY, "connection_id": first["id"]}
-        problem(await ada.post(PATH, json={**named, "external_id": "other"}), 409, "conflict")
-        elsewhere = {**BODY, "connection_id": (await site.connect(on_web.app)).id}
-        wrong = problem(await ada.post(PATH, json=elsewhere), 422, "invalid_input")
-        assert wrong["field"] == "connection_id"
-
-    in_world(tmp_path, main)
+    for body in (
+        {**BODY, "token": "second"},
+        {"source": "notes", "token": "third", "connection_id": first["id"]},
+    ):
+        again = await ada.post(PATH, json=body)
+        assert (again.status_code, again.json()["id"]) == (200, first["id"])
+        assert again.headers["location"] == f"/v1/connections/{first['id']}"
+        assert again.json()["external_id"] == "my-notes"
+    # Neither one of another account nor one of another provider.
+    named = {**BODY, "connection_id": first["id"]}
+    problem(await ada.post(PATH, json={**named, "external_id": "other"}), 409, "conflict")
+    elsewhere = {**BODY, "connection_id": (await site.connect(on_web.app)).id}
+    wrong = problem(await ada.post(PATH, json=elsewhere), 422, "invalid_input")
+    assert wrong["field"] == "connection_id"
 
 
-def test_a_token_is_handed_over_for_oneself_and_by_an_admin_for_whom_they_name(
-    tmp_path: Path,
+@with_world
+async def test_a_token_is_handed_over_for_oneself_and_by_an_admin_for_whom_they_name(
+    world: World,
 ) -> None:
-    async def main(world: World) -> None:
-        _, on_web = await served(world)
-        ada, bob = await on_web.client(), await on_web.client(user_id="bob")
-        adas = (await ada.post(PATH, json=BODY)).json()["id"]
+    _, on_web = await served(world)
+    ada, bob = await on_web.client(), await on_web.client(user_id="bob")
+    adas = (await ada.post(PATH, json=BODY)).json()["id"]
 
-        theirs = problem(
-            await bob.post(PATH, json={**BODY, "connection_id": adas}), 404, "not_found"
-        )
-        nobodys = problem(
-            await bob.post(PATH, json={**BODY, "connection_id": "conn_404"}), 404, "not_found"
-        )
-        assert theirs["detail"].replace(adas, "ID") == nobodys["detail"].replace("conn_404", "ID")
-        problem(await bob.get(f"/v1/connections/{adas}"), 404, "not_found")
-        problem(await bob.post(PATH, json={**BODY, "user_id": "ada"}), 403, "forbidden")
-        reader = await on_web.client(Role.READER)
-        problem(await reader.post(PATH, json=BODY), 403, "forbidden")
-        assert (await reader.get(f"/v1/connections/{adas}")).status_code == 200
+    theirs = problem(await bob.post(PATH, json={**BODY, "connection_id": adas}), 404, "not_found")
+    nobodys = problem(
+        await bob.post(PATH, json={**BODY, "connection_id": "conn_404"}), 404, "not_found"
+    )
+    assert theirs["detail"].replace(adas, "ID") == nobodys["detail"].replace("conn_404", "ID")
+    problem(await bob.get(f"/v1/connections/{adas}"), 404, "not_found")
+    problem(await bob.post(PATH, json={**BODY, "user_id": "ada"}), 403, "forbidden")
+    reader = await on_web.client(Role.READER)
+    problem(await reader.post(PATH, json=BODY), 403, "forbidden")
+    assert (await reader.get(f"/v1/connections/{adas}")).status_code == 200
 
-        admin = await on_web.admin()
-        unnamed = problem(await admin.post(PATH, json=BODY), 422, "invalid_input")
-        assert unnamed["field"] == "user_id"
-        named = await admin.post(PATH, json={**BODY, "user_id": "eve"})
-        assert (named.status_code, named.json()["user_id"]) == (201, "eve")
-
-    in_world(tmp_path, main)
+    admin = await on_web.admin()
+    unnamed = problem(await admin.post(PATH, json=BODY), 422, "invalid_input")
+    assert unnamed["field"] == "user_id"
+    named = await admin.post(PATH, json={**BODY, "user_id": "eve"})
+    assert (named.status_code, named.json()["user_id"]) == (201, "eve")
 
 
-def test_each_way_to_connect_says_which_is_the_other(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        _, on_web = await served(world)
-        ada = await on_web.client()
+@with_world
+async def test_each_way_to_connect_says_which_is_the_other(world: World) -> None:
+    _, on_web = await served(world)
+    ada = await on_web.client()
 
-        async def refused(path: str, **body: str) -> str:
-            told = problem(await ada.post(path, json=body), 422, "invalid_input")
-            assert told["field"] == "source"
-            detail: str = told["detail"]
-            return detail
+    async def refused(path: str, **body: str) -> str:
+        told = problem(await ada.post(path, json=body), 422, "invalid_input")
+        assert told["field"] == "source"
+        detail: str = told["detail"]
+        return detail
 
-        page = await refused(PATH, source="strava", token=TOKEN)
-        assert page.endswith("ask POST /v1/connections for a link to it")
-        token = await refused("/v1/connections", source="notes")
-        assert token.endswith("send the token to POST /v1/connections/tokens")
-        # Neither of the two: one that is not there, and one that asks for nobody's leave.
-        for source in ("nowhere", "open-data"):
-            for path, more in ((PATH, {"token": TOKEN}), ("/v1/connections", {})):
-                said = await refused(path, source=source, **more)
-                assert said.endswith("is not one that users connect to; there are: notes, strava")
-
-    in_world(tmp_path, main)
+    page = await refused(PATH, source="strava", token=TOKEN)
+    assert page.endswith("ask POST /v1/connections for a link to it")
+    token = await refused("/v1/connections", source="notes")
+    assert token.endswith("send the token to POST /v1/connections/tokens")
+    # Neither of the two: one that is not there, and one that asks for nobody's leave.
+    for source in ("nowhere", "open-data"):
+        for path, more in ((PATH, {"token": TOKEN}), ("/v1/connections", {})):
+            said = await refused(path, source=source, **more)
+            assert said.endswith("is not one that users connect to; there are: notes, strava")
 
 
 #: What is wrong, and the field of it.
@@ -155,21 +145,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_body_that_is_none_is_refused_with_the_field(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        _, on_web = await served(world)
-        ada = await on_web.client()
-        for body, field in WRONG:
-            answer = await ada.post(PATH, json=body)
+@with_world
+async def test_a_body_that_is_none_is_refused_with_the_field(world: World) -> None:
+    _, on_web = await served(world)
+    ada = await on_web.client()
+    for body, field in WRONG:
+        answer = await ada.post(PATH, json=body)
 
-            told = problem(answer, 422, "invalid_input")
-            assert told["field"] == field, body
-            # In words: the name of the field is not taken for the name of a secret.
-            assert told["detail"].startswith(f"{field}: ") and "redacted" not in told["detail"]
-            assert TOKEN not in answer.text
-        assert (await ada.get("/v1/connections")).json()["data"] == []
-
-    in_world(tmp_path, main)
+        told = problem(answer, 422, "invalid_input")
+        assert told["field"] == field, body
+        # In words: the name of the field is not taken for the name of a secret.
+        assert told["detail"].startswith(f"{field}: ") and "redacted" not in told["detail"]
+        assert TOKEN not in answer.text
+    assert (await ada.get("/v1/connections")).json()["data"] == []
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import hmac
 import io
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,134 +12,125 @@ from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret
 from headgate.model.api_key import Role
 from tests.stores import contents
-from tests.web.callers import DAYS, Served, problem, serving
-from tests.worlds import World
+from tests.web.callers import DAYS, Served, problem, with_server
 
 START_BODY = {"source": "fitbit", **DAYS}
 
 
 @pytest.mark.security(16)
-def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        good = await served.token()
-        revoked = await served.token()
-        await served.keys.revoke(revoked[3:].rpartition("_")[0])
-        secret = good.rpartition("_")[2]
-        unknown = "key_" + "0" * 26
-        wrong: list[list[tuple[str, str | bytes]]] = [
-            [],
-            [("Authorization", "")],
-            [("Authorization", "Bearer")],
-            [("Authorization", "Bearer ")],
-            [("Authorization", good)],
-            [("Authorization", f"Basic {good}")],
-            [("Authorization", f"Bearer {good[:-1]}")],
-            [("Authorization", f"Bearer {good}0")],
-            [("Authorization", f"Bearer {good[:-1]}{'0' if good[-1] != '0' else '1'}")],
-            [("Authorization", f"Bearer hg_{unknown}_{secret}")],
-            [("Authorization", f"Bearer {good.upper()}")],
-            [("Authorization", f"Bearer {revoked}")],
-            [("Authorization", f"Bearer {good} {good}")],
-            [("Authorization", f"Bearer {good},")],
-            [("Authorization", "Bearer hg_é_ü".encode())],
-            [("Authorization", b"Bearer hg_\xff\xfe")],
-            [("Authorization", f"Bearer {'hg_' * 5000}")],
-            [("Authorization", f"Bearer {good}"), ("Authorization", f"Bearer {good}")],
-            [("Authorization", f"Bearer {good}"), ("authorization", "Bearer other")],
-            [("x-api-key", "")],
-            [("x-api-key", f"Bearer {good}")],
-            [("x-api-key", good[:-1])],
-            [("x-api-key", f"{good}0")],
-            [("x-api-key", f"hg_{unknown}_{secret}")],
-            [("x-api-key", revoked)],
-            [("x-api-key", f"{good}, {good}")],
-            [("x-api-key", "hg_é_ü".encode())],
-            [("x-api-key", b"hg_\xff\xfe")],
-            [("x-api-key", "hg_" * 5000)],
-            [("x-api-key", good), ("X-Api-Key", good)],
-            [("x-api-key", good), ("x-api-key", "other")],
-            [("Authorization", f"Bearer {good}"), ("x-api-key", revoked)],
-            [("Authorization", f"Bearer {good}"), ("x-api-key", "")],
-            [("Authorization", f"Basic {good}"), ("x-api-key", good)],
-            [("Authorization", ""), ("x-api-key", good)],
-            [("Authorization", f"Bearer {revoked}"), ("x-api-key", revoked)],
-        ]
+@with_server
+async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(served: Served) -> None:
+    good = await served.token()
+    revoked = await served.token()
+    await served.keys.revoke(revoked[3:].rpartition("_")[0])
+    secret = good.rpartition("_")[2]
+    unknown = "key_" + "0" * 26
+    wrong: list[list[tuple[str, str | bytes]]] = [
+        [],
+        [("Authorization", "")],
+        [("Authorization", "Bearer")],
+        [("Authorization", "Bearer ")],
+        [("Authorization", good)],
+        [("Authorization", f"Basic {good}")],
+        [("Authorization", f"Bearer {good[:-1]}")],
+        [("Authorization", f"Bearer {good}0")],
+        [("Authorization", f"Bearer {good[:-1]}{'0' if good[-1] != '0' else '1'}")],
+        [("Authorization", f"Bearer hg_{unknown}_{secret}")],
+        [("Authorization", f"Bearer {good.upper()}")],
+        [("Authorization", f"Bearer {revoked}")],
+        [("Authorization", f"Bearer {good} {good}")],
+        [("Authorization", f"Bearer {good},")],
+        [("Authorization", "Bearer hg_é_ü".encode())],
+        [("Authorization", b"Bearer hg_\xff\xfe")],
+        [("Authorization", f"Bearer {'hg_' * 5000}")],
+        [("Authorization", f"Bearer {good}"), ("Authorization", f"Bearer {good}")],
+        [("Authorization", f"Bearer {good}"), ("authorization", "Bearer other")],
+        [("x-api-key", "")],
+        [("x-api-key", f"Bearer {good}")],
+        [("x-api-key", good[:-1])],
+        [("x-api-key", f"{good}0")],
+        [("x-api-key", f"hg_{unknown}_{secret}")],
+        [("x-api-key", revoked)],
+        [("x-api-key", f"{good}, {good}")],
+        [("x-api-key", "hg_é_ü".encode())],
+        [("x-api-key", b"hg_\xff\xfe")],
+        [("x-api-key", "hg_" * 5000)],
+        [("x-api-key", good), ("X-Api-Key", good)],
+        [("x-api-key", good), ("x-api-key", "other")],
+        [("Authorization", f"Bearer {good}"), ("x-api-key", revoked)],
+        [("Authorization", f"Bearer {good}"), ("x-api-key", "")],
+        [("Authorization", f"Basic {good}"), ("x-api-key", good)],
+        [("Authorization", ""), ("x-api-key", good)],
+        [("Authorization", f"Bearer {revoked}"), ("x-api-key", revoked)],
+    ]
 
-        answers = [await served.with_headers(each).get("/v1/jobs") for each in wrong]
+    answers = [await served.with_headers(each).get("/v1/jobs") for each in wrong]
 
-        for answer in answers:
-            problem(answer, 401, "unauthorized")
-            assert answer.headers["www-authenticate"].startswith("Bearer")
-        assert len({(each.content, str(each.headers)) for each in answers}) == 1
-        for right in (
-            {"Authorization": f"bEaReR {good}"},
-            {"x-api-key": good},
-            {"X-API-KEY": good, "Authorization": f"Bearer {good}"},
-        ):
-            assert (await served.with_headers(right).get("/v1/jobs")).status_code == 200
-
-    serving(tmp_path, main)
+    for answer in answers:
+        problem(answer, 401, "unauthorized")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert len({(each.content, str(each.headers)) for each in answers}) == 1
+    for right in (
+        {"Authorization": f"bEaReR {good}"},
+        {"x-api-key": good},
+        {"X-API-KEY": good, "Authorization": f"Bearer {good}"},
+    ):
+        assert (await served.with_headers(right).get("/v1/jobs")).status_code == 200
 
 
 @pytest.mark.security(18)
-def test_an_unknown_id_is_looked_up_and_compared_as_a_wrong_secret_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_server
+async def test_an_unknown_id_is_looked_up_and_compared_as_a_wrong_secret_is(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[bool] = []
 
-    async def main(world: World, served: Served) -> None:
-        compare = hmac.compare_digest
+    compare = hmac.compare_digest
 
-        def watched(one: bytes, other: bytes) -> bool:
-            same = compare(one, other)
-            compared.append(same)
-            return same
+    def watched(one: bytes, other: bytes) -> bool:
+        same = compare(one, other)
+        compared.append(same)
+        return same
 
-        monkeypatch.setattr(hmac, "compare_digest", watched)
-        good = await served.token()
-        secret = good.rpartition("_")[2]
+    monkeypatch.setattr(hmac, "compare_digest", watched)
+    good = await served.token()
+    secret = good.rpartition("_")[2]
 
-        for token in (good, good[:-4] + "0000", f"hg_key_{'0' * 26}_{secret}"):
-            await served.keys.verify(Secret(token))
+    for token in (good, good[:-4] + "0000", f"hg_key_{'0' * 26}_{secret}"):
+        await served.keys.verify(Secret(token))
 
-        assert compared == [True, False, False]
-
-    serving(tmp_path, main)
+    assert compared == [True, False, False]
 
 
 @pytest.mark.security(14)
-def test_a_revoked_key_opens_nothing_from_then_on(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
-        assert (await client.get("/v1/jobs")).status_code == 200
-        [key] = await served.keys.list()
+@with_server
+async def test_a_revoked_key_opens_nothing_from_then_on(served: Served) -> None:
+    client = await served.client()
+    assert (await client.get("/v1/jobs")).status_code == 200
+    [key] = await served.keys.list()
 
-        await served.keys.revoke(key.id)
+    await served.keys.revoke(key.id)
 
-        problem(await client.get("/v1/jobs"), 401, "unauthorized")
-
-    serving(tmp_path, main)
+    problem(await client.get("/v1/jobs"), 401, "unauthorized")
 
 
 @pytest.mark.security(14)
 @pytest.mark.security(31)
-def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(tmp_path: Path) -> None:
+@with_server
+async def test_only_the_hash_of_a_key_is_kept_and_failures_are_logged(served: Served) -> None:
     told = io.StringIO()
 
-    async def main(world: World, served: Served) -> None:
-        log.configure(SystemClock(), json=True, level="info", stream=told)
-        token = await served.token()
-        secret = token.rpartition("_")[2]
+    log.configure(SystemClock(), json=True, level="info", stream=told)
+    token = await served.token()
+    secret = token.rpartition("_")[2]
 
-        await served.with_headers({"Authorization": f"Bearer {token[:-1]}"}).get("/v1/jobs")
-        reader = await served.client(Role.READER)
-        await reader.post("/v1/jobs", json=START_BODY)
+    await served.with_headers({"Authorization": f"Bearer {token[:-1]}"}).get("/v1/jobs")
+    reader = await served.client(Role.READER)
+    await reader.post("/v1/jobs", json=START_BODY)
 
-        lines = [json.loads(line)["event"] for line in told.getvalue().splitlines()]
-        assert lines.count(LogEvent.AUTHENTICATION_FAILED) == 1
-        assert lines.count(LogEvent.ACCESS_DENIED) == 1
-        rows = await served.app._database.read(contents)
-        assert secret[:-1] not in told.getvalue()
-        assert secret not in repr(rows)
-
-    serving(tmp_path, main)
+    lines = [json.loads(line)["event"] for line in told.getvalue().splitlines()]
+    assert lines.count(LogEvent.AUTHENTICATION_FAILED) == 1
+    assert lines.count(LogEvent.ACCESS_DENIED) == 1
+    rows = await served.app._database.read(contents)
+    assert secret[:-1] not in told.getvalue()
+    assert secret not in repr(rows)

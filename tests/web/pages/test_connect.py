@@ -17,7 +17,7 @@ from headgate.toolkit.links import CONNECT_PATH, PROGRESS_PATH
 from tests.connecting import STRAVA, Activities, strava_auth
 from tests.connecting import Site as Provider
 from tests.web.pages.visits import HERE, Visitor, site_of
-from tests.worlds import START, World, in_world
+from tests.worlds import START, World, as_test, in_world
 
 BACK = f"{HERE}/connected/strava"
 COOKIE = "__Host-headgate"
@@ -79,205 +79,180 @@ def connecting(
     in_world(folder, main)
 
 
+with_strava = as_test(connecting)
+
+
 def titled(**auth: Any) -> ApiSource:
     return Activities(
         "strava", base_url=f"{STRAVA}/api/v3", auth=strava_auth(**auth), title="Strava"
     )
 
 
-def test_a_link_connects_an_account(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        answer = await here.connect(here.link())
-        assert answer.status == 200
-        assert "Strava is connected" in answer.text
-        assert "You can close this page." in answer.text
-        [connection] = await here.app.connections.of_user("ada")
-        assert connection.source == "strava"
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_a_link_connects_an_account(here: Here) -> None:
+    answer = await here.connect(here.link())
+    assert answer.status == 200
+    assert "Strava is connected" in answer.text
+    assert "You can close this page." in answer.text
+    [connection] = await here.app.connections.of_user("ada")
+    assert connection.source == "strava"
 
 
 @pytest.mark.security(19)
-def test_the_cookie_is_for_this_server_alone_and_gone_afterwards(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        answer = await here.visitor.get(here.link())
-        [cookie] = answer.headers.all("set-cookie")
-        assert cookie.startswith(f"{COOKIE}=")
-        told = {each.strip().lower() for each in cookie.split(";")[1:]}
-        assert told == {"path=/", "secure", "httponly", "samesite=lax", "max-age=3600"}
+@with_strava
+async def test_the_cookie_is_for_this_server_alone_and_gone_afterwards(here: Here) -> None:
+    answer = await here.visitor.get(here.link())
+    [cookie] = answer.headers.all("set-cookie")
+    assert cookie.startswith(f"{COOKIE}=")
+    told = {each.strip().lower() for each in cookie.split(";")[1:]}
+    assert told == {"path=/", "secure", "httponly", "samesite=lax", "max-age=3600"}
 
-        answer = await here.connect(here.link())
-        [cookie] = answer.headers.all("set-cookie")
-        assert cookie.startswith(f'{COOKIE}="";')
-        assert "Max-Age=0" in cookie
-
-    connecting(tmp_path, main)
+    answer = await here.connect(here.link())
+    [cookie] = answer.headers.all("set-cookie")
+    assert cookie.startswith(f'{COOKIE}="";')
+    assert "Max-Age=0" in cookie
 
 
-def test_the_job_that_waited_is_retried_and_shown(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        # Given a job that failed because the user had to sign in again
-        await here.connect(here.link())
-        [connection] = await here.app.connections.of_user("ada")
-        await here.app.jobs.submit("all", user_id="ada", connection_id=connection.id)
-        lease = timedelta(minutes=5)
-        claimed = await here.app._store.claim(Lane.HOT, worker="w", limit=1, lease=lease)
-        [job] = claimed.jobs
-        await here.app._store.settle(change.fail(job, reason=Reason.NEEDS_REAUTH, error="401"))
+@with_strava
+async def test_the_job_that_waited_is_retried_and_shown(here: Here) -> None:
+    # Given a job that failed because the user had to sign in again
+    await here.connect(here.link())
+    [connection] = await here.app.connections.of_user("ada")
+    await here.app.jobs.submit("all", user_id="ada", connection_id=connection.id)
+    lease = timedelta(minutes=5)
+    claimed = await here.app._store.claim(Lane.HOT, worker="w", limit=1, lease=lease)
+    [job] = claimed.jobs
+    await here.app._store.settle(change.fail(job, reason=Reason.NEEDS_REAUTH, error="401"))
 
-        # When they come back by the link on its page
-        page = here.site.links.progress_path(job_id=job.id, user_id="ada", ttl=timedelta(days=1))
-        shown = (await here.visitor.get(page)).text
-        assert "Reconnect Strava" in shown
-        assert "Retry now" not in shown
-        again = shown.partition('href="/connect/')[2].partition('"')[0]
-        answer = await here.connect(CONNECT_PATH + again)
+    # When they come back by the link on its page
+    page = here.site.links.progress_path(job_id=job.id, user_id="ada", ttl=timedelta(days=1))
+    shown = (await here.visitor.get(page)).text
+    assert "Reconnect Strava" in shown
+    assert "Retry now" not in shown
+    again = shown.partition('href="/connect/')[2].partition('"')[0]
+    answer = await here.connect(CONNECT_PATH + again)
 
-        # Then the job goes on, and its page is open as long as it was before
-        assert answer.status == 303
-        path = answer.headers.get("location") or ""
-        link = here.site.links.open_progress(path.removeprefix(PROGRESS_PATH))
-        first = here.site.links.open_progress(page.removeprefix(PROGRESS_PATH))
-        assert link == first
-        assert (await here.app.jobs.get(job.id)).state is JobState.PENDING
-        [same] = await here.app.connections.of_user("ada")
-        assert same.id == connection.id
-
-    connecting(tmp_path, main)
+    # Then the job goes on, and its page is open as long as it was before
+    assert answer.status == 303
+    path = answer.headers.get("location") or ""
+    link = here.site.links.open_progress(path.removeprefix(PROGRESS_PATH))
+    first = here.site.links.open_progress(page.removeprefix(PROGRESS_PATH))
+    assert link == first
+    assert (await here.app.jobs.get(job.id)).state is JobState.PENDING
+    [same] = await here.app.connections.of_user("ada")
+    assert same.id == connection.id
 
 
-def test_a_job_that_is_gone_or_ended_does_not_stand_in_the_way(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        answer = await here.connect(here.link(retry_job="job_that_is_gone"))
-        assert answer.status == 303
-        assert (await here.visitor.get(answer.headers.get("location") or "")).status == 404
-        assert len(await here.app.connections.of_user("ada")) == 1
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_a_job_that_is_gone_or_ended_does_not_stand_in_the_way(here: Here) -> None:
+    answer = await here.connect(here.link(retry_job="job_that_is_gone"))
+    assert answer.status == 303
+    assert (await here.visitor.get(answer.headers.get("location") or "")).status == 404
+    assert len(await here.app.connections.of_user("ada")) == 1
 
 
-def test_who_says_no_is_told_so_and_may_try_again(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        here.provider.strava.oauth.approves = False
-        answer = await here.connect(here.link())
-        assert answer.status == 400
-        assert "Strava was not connected" in answer.text
-        assert "access was not allowed" in answer.text
-        here.provider.strava.oauth.approves = True
-        again = answer.text.partition('href="/connect/')[2].partition('"')[0]
-        assert (await here.connect(CONNECT_PATH + again)).status == 200
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_who_says_no_is_told_so_and_may_try_again(here: Here) -> None:
+    here.provider.strava.oauth.approves = False
+    answer = await here.connect(here.link())
+    assert answer.status == 400
+    assert "Strava was not connected" in answer.text
+    assert "access was not allowed" in answer.text
+    here.provider.strava.oauth.approves = True
+    again = answer.text.partition('href="/connect/')[2].partition('"')[0]
+    assert (await here.connect(CONNECT_PATH + again)).status == 200
 
 
-def test_another_account_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        await here.connect(here.link())
-        [connection] = await here.app.connections.of_user("ada")
-        other = here.provider.strava.add_athlete()
-        link = here.link(connection_id=connection.id)
-        answer = await here.connect(link, sandbox_user=str(other.id))
-        assert answer.status == 400
-        assert "That is a different Strava account" in answer.text
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_another_account_is_not_taken_for_the_one_before(here: Here) -> None:
+    await here.connect(here.link())
+    [connection] = await here.app.connections.of_user("ada")
+    other = here.provider.strava.add_athlete()
+    link = here.link(connection_id=connection.id)
+    answer = await here.connect(link, sandbox_user=str(other.id))
+    assert answer.status == 400
+    assert "That is a different Strava account" in answer.text
 
 
-def test_an_answer_is_taken_once_in_time_and_from_the_same_browser(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        # Twice
-        path = await here.consent(await here.out(here.link()))
-        assert (await here.back(path)).status == 200
-        assert "Signing in was not finished" in (await here.back(path)).text
-        # Too late
-        path = await here.consent(await here.out(here.link()))
-        await here.world.clock.sleep(11 * 60)
-        late = await here.back(path)
-        assert (late.status, "Try again" in late.text) == (400, True)
-        await here.world.clock.sleep(3600)
-        later = await here.back(path)
-        assert (later.status, "Try again" in later.text) == (400, False)
-        # By another browser: without the cookie, or with its own
-        path = await here.consent(await here.out(here.link()))
-        assert "Signing in was not finished" in (await here.visitor.get(path)).text
-        await here.out(here.link(user_id="eve"))
-        assert "Signing in was not finished" in (await here.back(path)).text
-        assert await here.app.connections.of_user("eve") == []
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_an_answer_is_taken_once_in_time_and_from_the_same_browser(here: Here) -> None:
+    # Twice
+    path = await here.consent(await here.out(here.link()))
+    assert (await here.back(path)).status == 200
+    assert "Signing in was not finished" in (await here.back(path)).text
+    # Too late
+    path = await here.consent(await here.out(here.link()))
+    await here.world.clock.sleep(11 * 60)
+    late = await here.back(path)
+    assert (late.status, "Try again" in late.text) == (400, True)
+    await here.world.clock.sleep(3600)
+    later = await here.back(path)
+    assert (later.status, "Try again" in later.text) == (400, False)
+    # By another browser: without the cookie, or with its own
+    path = await here.consent(await here.out(here.link()))
+    assert "Signing in was not finished" in (await here.visitor.get(path)).text
+    await here.out(here.link(user_id="eve"))
+    assert "Signing in was not finished" in (await here.back(path)).text
+    assert await here.app.connections.of_user("eve") == []
 
 
-def test_a_cookie_that_was_made_up_is_none(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        path = await here.consent(await here.out(here.link()))
-        link = here.link().removeprefix(CONNECT_PATH)
-        for made_up in ("", "nonsense", link, "\u00e9"):
-            answer = await here.visitor.get(path, cookie=f"{COOKIE}={made_up}")
-            assert (answer.status, "Signing in was not finished" in answer.text) == (400, True)
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_a_cookie_that_was_made_up_is_none(here: Here) -> None:
+    path = await here.consent(await here.out(here.link()))
+    link = here.link().removeprefix(CONNECT_PATH)
+    for made_up in ("", "nonsense", link, "\u00e9"):
+        answer = await here.visitor.get(path, cookie=f"{COOKIE}={made_up}")
+        assert (answer.status, "Signing in was not finished" in answer.text) == (400, True)
 
 
 @pytest.mark.security(23)
-def test_the_answer_of_one_provider_is_not_taken_for_anothers(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        path = await here.consent(await here.out(here.link()))
-        answer = await here.back(path.replace("/connected/strava", "/connected/fitbit"))
-        assert (answer.status, "Signing in was not finished" in answer.text) == (400, True)
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_the_answer_of_one_provider_is_not_taken_for_anothers(here: Here) -> None:
+    path = await here.consent(await here.out(here.link()))
+    answer = await here.back(path.replace("/connected/strava", "/connected/fitbit"))
+    assert (answer.status, "Signing in was not finished" in answer.text) == (400, True)
 
 
-def test_a_provider_that_fails_loses_nothing(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        path = await here.consent(await here.out(here.link()))
-        answer = await here.back(path.replace("code=", "code=x"))
-        assert answer.status == 400
-        assert "Something went wrong on the way" in answer.text
-        assert "Try again" in answer.text
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_a_provider_that_fails_loses_nothing(here: Here) -> None:
+    path = await here.consent(await here.out(here.link()))
+    answer = await here.back(path.replace("code=", "code=x"))
+    assert answer.status == 400
+    assert "Something went wrong on the way" in answer.text
+    assert "Try again" in answer.text
 
 
-def test_what_an_operator_forgot_is_said_to_them(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        answer = await here.visitor.get(here.link())
-        assert answer.status == 500
-        assert "Strava cannot be connected here yet" in answer.text
-        assert f"Add {BACK} to the redirect_uris of the source &#39;strava&#39;" in answer.text
-        unknown = await here.visitor.get(here.link(source="nobody"))
-        assert unknown.status == 500
-        assert "declares no source" in unknown.text
-
-    connecting(tmp_path, main, titled(redirect_uris=(f"{HERE}/elsewhere",)))
+@as_test(connecting, titled(redirect_uris=(f"{HERE}/elsewhere",)))
+async def test_what_an_operator_forgot_is_said_to_them(here: Here) -> None:
+    answer = await here.visitor.get(here.link())
+    assert answer.status == 500
+    assert "Strava cannot be connected here yet" in answer.text
+    assert f"Add {BACK} to the redirect_uris of the source &#39;strava&#39;" in answer.text
+    unknown = await here.visitor.get(here.link(source="nobody"))
+    assert unknown.status == 500
+    assert "declares no source" in unknown.text
 
 
-def test_a_connection_of_somebody_else_is_not_there(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        await here.connect(here.link())
-        [connection] = await here.app.connections.of_user("ada")
-        answer = await here.visitor.get(here.link(user_id="eve", connection_id=connection.id))
-        assert answer.status == 404
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_a_connection_of_somebody_else_is_not_there(here: Here) -> None:
+    await here.connect(here.link())
+    [connection] = await here.app.connections.of_user("ada")
+    answer = await here.visitor.get(here.link(user_id="eve", connection_id=connection.id))
+    assert answer.status == 404
 
 
-def test_the_links_of_a_page_expire_with_it(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        path = here.link(ttl=timedelta(hours=1))
-        link = here.site.links.open_connect(path.removeprefix(CONNECT_PATH))
-        assert link.expires_at == START + timedelta(hours=1)
-        await here.world.clock.sleep(3600)
-        assert (await here.visitor.get(path)).status == 410
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_the_links_of_a_page_expire_with_it(here: Here) -> None:
+    path = here.link(ttl=timedelta(hours=1))
+    link = here.site.links.open_connect(path.removeprefix(CONNECT_PATH))
+    assert link.expires_at == START + timedelta(hours=1)
+    await here.world.clock.sleep(3600)
+    assert (await here.visitor.get(path)).status == 410
 
 
-def test_where_users_are_sent_is_the_providers_page_and_no_other(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        page = await here.out(here.link())
-        asked = dict(parse_qsl(urlsplit(page).query))
-        assert asked["redirect_uri"] == BACK
-        assert asked["code_challenge_method"] == "S256"
-
-    connecting(tmp_path, main)
+@with_strava
+async def test_where_users_are_sent_is_the_providers_page_and_no_other(here: Here) -> None:
+    page = await here.out(here.link())
+    asked = dict(parse_qsl(urlsplit(page).query))
+    assert asked["redirect_uri"] == BACK
+    assert asked["code_challenge_method"] == "S256"

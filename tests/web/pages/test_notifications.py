@@ -8,7 +8,7 @@ from headgate import App
 from headgate.connectors.links import OPT_OUT_TERM
 from headgate.toolkit.links import OPT_OUT_PATH
 from tests.web.pages.visits import Visitor, site_of
-from tests.worlds import World, in_world
+from tests.worlds import World, as_test, in_world
 
 OFF = "You get no e-mails about your imports"
 ON = "You get e-mails about your imports"
@@ -38,74 +38,65 @@ def visiting(folder: Path, test: Callable[[Here], Awaitable[None]]) -> None:
     in_world(folder, main)
 
 
-def test_the_link_shows_a_button_and_changes_nothing_by_itself(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        await here.visitor.get(here.path)
-        page = await here.visitor.get(here.path)
-        assert page.status == 200 and ON in page.text
-        assert f'action="{here.path}"' in page.text
-        assert await here.notified()
-        assert page.headers.get("cache-control") == "private, no-cache"
-        assert page.headers.get("referrer-policy") == "same-origin"
-        # Nobody who sees the page learns the address.
-        assert "ada@example.com" not in page.text
-
-    visiting(tmp_path, main)
+with_visitor = as_test(visiting)
 
 
-def test_the_button_turns_them_off_and_on_again(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        page = await here.visitor.post(here.path)
-        assert page.status == 200 and OFF in page.text
-        assert not await here.notified() and await here.notified("bob")
-        assert OFF in (await here.visitor.get(here.path)).text
-        assert f'action="{here.path}/on"' in page.text
-
-        page = await here.visitor.post(f"{here.path}/on")
-        assert page.status == 200 and ON in page.text
-        assert await here.notified()
-        user = await here.app.users.get("ada")
-        assert user.preferences.email == "ada@example.com"
-
-    visiting(tmp_path, main)
+@with_visitor
+async def test_the_link_shows_a_button_and_changes_nothing_by_itself(here: Here) -> None:
+    await here.visitor.get(here.path)
+    page = await here.visitor.get(here.path)
+    assert page.status == 200 and ON in page.text
+    assert f'action="{here.path}"' in page.text
+    assert await here.notified()
+    assert page.headers.get("cache-control") == "private, no-cache"
+    assert page.headers.get("referrer-policy") == "same-origin"
+    # Nobody who sees the page learns the address.
+    assert "ada@example.com" not in page.text
 
 
-def test_a_mail_program_turns_them_off_with_one_click_from_another_site(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        page = await here.visitor.post(here.path, origin="https://mail.example", sec_fetch_site="x")
-        assert page.status == 200
-        assert not await here.notified()
+@with_visitor
+async def test_the_button_turns_them_off_and_on_again(here: Here) -> None:
+    page = await here.visitor.post(here.path)
+    assert page.status == 200 and OFF in page.text
+    assert not await here.notified() and await here.notified("bob")
+    assert OFF in (await here.visitor.get(here.path)).text
+    assert f'action="{here.path}/on"' in page.text
 
-    visiting(tmp_path, main)
-
-
-def test_a_user_who_is_not_known_yet_can_opt_out(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        path = here.links.opt_out_path(user_id="eve")
-        assert ON in (await here.visitor.get(path)).text
-        assert OFF in (await here.visitor.post(path)).text
-        assert not await here.notified("eve")
-
-    visiting(tmp_path, main)
+    page = await here.visitor.post(f"{here.path}/on")
+    assert page.status == 200 and ON in page.text
+    assert await here.notified()
+    user = await here.app.users.get("ada")
+    assert user.preferences.email == "ada@example.com"
 
 
-def test_any_other_link_turns_nothing_off(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        progress = here.links.progress_path(job_id="job_1", user_id="ada").rpartition("/")[2]
-        for token in (progress, "nonsense", here.path.removeprefix(OPT_OUT_PATH)[:-1]):
-            for path in (f"{OPT_OUT_PATH}{token}", f"{OPT_OUT_PATH}{token}/on"):
-                assert (await here.visitor.post(path)).status == 404
-        assert await here.notified()
-
-    visiting(tmp_path, main)
+@with_visitor
+async def test_a_mail_program_turns_them_off_with_one_click_from_another_site(here: Here) -> None:
+    page = await here.visitor.post(here.path, origin="https://mail.example", sec_fetch_site="x")
+    assert page.status == 200
+    assert not await here.notified()
 
 
-def test_the_link_is_good_for_a_year(tmp_path: Path) -> None:
-    async def main(here: Here) -> None:
-        await here.world.clock.sleep((OPT_OUT_TERM - timedelta(days=1)).total_seconds())
-        assert (await here.visitor.get(here.path)).status == 200
-        await here.world.clock.sleep(2 * 86_400)
-        assert (await here.visitor.post(here.path)).status == 410
-        assert await here.notified()
+@with_visitor
+async def test_a_user_who_is_not_known_yet_can_opt_out(here: Here) -> None:
+    path = here.links.opt_out_path(user_id="eve")
+    assert ON in (await here.visitor.get(path)).text
+    assert OFF in (await here.visitor.post(path)).text
+    assert not await here.notified("eve")
 
-    visiting(tmp_path, main)
+
+@with_visitor
+async def test_any_other_link_turns_nothing_off(here: Here) -> None:
+    progress = here.links.progress_path(job_id="job_1", user_id="ada").rpartition("/")[2]
+    for token in (progress, "nonsense", here.path.removeprefix(OPT_OUT_PATH)[:-1]):
+        for path in (f"{OPT_OUT_PATH}{token}", f"{OPT_OUT_PATH}{token}/on"):
+            assert (await here.visitor.post(path)).status == 404
+    assert await here.notified()
+
+
+@with_visitor
+async def test_the_link_is_good_for_a_year(here: Here) -> None:
+    await here.world.clock.sleep((OPT_OUT_TERM - timedelta(days=1)).total_seconds())
+    assert (await here.visitor.get(here.path)).status == 200
+    await here.world.clock.sleep(2 * 86_400)
+    assert (await here.visitor.post(here.path)).status == 410
+    assert await here.notified()
