@@ -100,8 +100,13 @@ async def endless(head: bytes, writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
-async def resolve_to(*addresses: str) -> Any:
-    return list(addresses)
+def resolve_to(*addresses: str) -> Any:
+    """A resolver that knows nothing else."""
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return list(addresses)
+
+    return resolve
 
 
 # ---- the answer --------------------------------------------------------------------------------
@@ -121,17 +126,12 @@ async def test_an_answer_comes_back_with_everything_it_has() -> None:
         assert "Cookie" not in head
 
 
-async def test_a_packed_answer_is_unpacked() -> None:
-    packed = answering(gzip.compress(b'{"a": 1}'), "Content-Encoding: gzip")
+async def test_a_packed_answer_is_unpacked_and_cookies_are_not_kept() -> None:
+    gzipped = gzip.compress(b'{"a": 1}')
+    packed = answering(gzipped, "Content-Encoding: gzip", "Set-Cookie: id=7; Path=/")
     async with serving(packed) as server, opened() as transport:
-        assert (await transport.send(request(server))).json() == {"a": 1}
-
-
-async def test_cookies_are_not_kept() -> None:
-    async with serving(answering(b"", "Set-Cookie: id=7; Path=/")) as server:
-        async with opened() as transport:
-            for _ in range(2):
-                await transport.send(request(server))
+        for _ in range(2):
+            assert (await transport.send(request(server))).json() == {"a": 1}
         assert all("cookie" not in head.lower() for head in server.heads)
 
 
@@ -155,38 +155,33 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
 # ---- limits ------------------------------------------------------------------------------------
 
 
+BOMB = answering(gzip.compress(bytes(5_000_000)), "Content-Encoding: gzip")
+
+
+@pytest.mark.parametrize("serve", [endless, BOMB], ids=["endless", "bomb"])
 @pytest.mark.security(9)
-async def test_an_answer_without_end_is_cut_at_the_limit_and_the_connection_closed() -> None:
-    async with serving(endless) as server, opened() as transport:
+async def test_an_answer_without_end_is_cut_at_the_limit_and_the_connection_closed(
+    serve: Serve,
+) -> None:
+    async with serving(serve) as server, opened() as transport:
         with pytest.raises(Malformed, match="larger than 100,000 bytes"):
             await transport.send(request(server))
         await asyncio.wait_for(server.left.wait(), 30)
 
 
-async def test_a_packed_bomb_is_cut_at_the_limit() -> None:
-    bomb = answering(gzip.compress(bytes(50_000_000)), "Content-Encoding: gzip")
-    async with serving(bomb) as server, opened() as transport:
-        with pytest.raises(Malformed, match="larger than"):
-            await transport.send(request(server))
+async def drip(head: bytes, writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx")
+    await writer.drain()
+    await asyncio.Event().wait()
 
 
-async def test_a_provider_that_says_nothing_is_given_up() -> None:
-    async with serving(silent) as server, opened() as transport:
-        with pytest.raises(Transient, match=r"did not answer within 0\.05 s"):
-            await transport.send(request(server, timeouts=Timeouts(total_s=0.05)))
-
-
+@pytest.mark.parametrize("serve", [drip, silent])
 @pytest.mark.fault(31)
 @pytest.mark.security(9)
-async def test_a_body_that_drips_is_given_up() -> None:
-    async def drip(head: bytes, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nx")
-        await writer.drain()
-        await asyncio.Event().wait()
-
-    async with serving(drip) as server, opened() as transport:
-        with pytest.raises(Transient, match="did not answer within"):
-            await transport.send(request(server, timeouts=Timeouts(total_s=0.1)))
+async def test_a_body_that_drips_is_given_up(serve: Serve) -> None:
+    async with serving(serve) as server, opened() as transport:
+        with pytest.raises(Transient, match=r"did not answer within 0\.05 s"):
+            await transport.send(request(server, timeouts=Timeouts(total_s=0.05)))
 
 
 @pytest.mark.parametrize(
@@ -255,7 +250,7 @@ async def test_loopback_is_not_called_by_any_name_unless_allowed(url: str) -> No
 async def test_a_name_with_any_address_that_is_not_allowed_is_not_called(
     addresses: tuple[str, ...],
 ) -> None:
-    resolve = lambda host, port: resolve_to(*addresses)  # noqa: E731 (one line says it)
+    resolve = resolve_to(*addresses)
     async with serving(answering(b"")) as server, opened(resolve=resolve) as transport:
         with pytest.raises(AddressRefused):
             await transport.send(
@@ -285,10 +280,7 @@ async def test_a_name_that_changes_its_address_is_judged_by_the_one_that_is_call
 
 
 async def test_a_name_without_an_address_is_transient() -> None:
-    async def nobody(host: str, port: int) -> list[str]:
-        return []
-
-    async with opened(resolve=nobody) as transport:
+    async with opened(resolve=resolve_to()) as transport:
         with pytest.raises(Transient, match="could not be reached"):
             await transport.send(Request(method="GET", url="https://api.example/"))
 
@@ -325,7 +317,7 @@ async def test_a_request_that_is_sent_in_time_may_be_answered_later() -> None:
 
 @pytest.mark.security(8)
 async def test_plain_http_and_other_ports_do_not_go_over_the_public_network() -> None:
-    resolve = lambda host, port: resolve_to("8.8.8.8")  # noqa: E731 (one line says it)
+    resolve = resolve_to("8.8.8.8")
     async with opened(AddressRules(), resolve=resolve) as transport:
         with pytest.raises(AddressRefused, match="only https"):
             await transport.send(Request(method="GET", url="http://api.example/"))
@@ -341,7 +333,7 @@ async def test_plain_http_and_other_ports_do_not_go_over_the_public_network() ->
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_a_redirect_to_a_peer_is_followed_where_it_is_allowed(allowed: bool) -> None:
     # Given a provider that sends us on to its peer, which only the resolver knows
-    resolve = lambda host, port: resolve_to("127.0.0.1")  # noqa: E731 (one line says it)
+    resolve = resolve_to("127.0.0.1")
     async with serving(answering(b'{"result": 7}')) as peer:
         there = f"http://peer-7.example:{peer.port}/q"
         moved = answering(b"", f"Location: {there}", status="308 Permanent Redirect")
@@ -351,12 +343,11 @@ async def test_a_redirect_to_a_peer_is_followed_where_it_is_allowed(allowed: boo
                 base_url=f"http://home.example:{home.port}",
                 redirects=Redirects(hosts=hosts, keep_auth=True),
             )
-            clock = ManualClock(START)
             options = ClientOptions(
                 gate=NotingGate(),
                 transport=transport,
                 access=FakeAccess(),
-                clock=clock,
+                clock=ManualClock(START),
                 rng=Random(1),
             )
             client = HttpClient(api, options)
@@ -385,7 +376,7 @@ async def test_the_name_that_was_asked_for_is_kept_for_tls(tmp_path: Path) -> No
     names: list[str] = []
     served.sni_callback = lambda _, name, __: names.append(name)
     trusted = ssl.create_default_context(cafile=str(path))
-    resolve = lambda host, port: resolve_to("127.0.0.1")  # noqa: E731 (one line says it)
+    resolve = resolve_to("127.0.0.1")
 
     async with serving(answering(b"1"), served) as server:
         async with opened(resolve=resolve, tls=trusted) as transport:

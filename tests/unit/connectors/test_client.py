@@ -63,46 +63,41 @@ async def test_a_body_goes_as_json_as_a_form_or_as_it_is(
     assert request.headers.get("Content-Type") == kind
 
 
-async def test_two_bodies_are_one_too_many() -> None:
-    with pytest.raises(InvalidInput, match="one body"):
-        await Bench().http.post("/x", json={}, form={})
-
-
-async def test_the_gate_hears_what_kind_of_request_it_is() -> None:
-    bench = Bench()
-
-    await bench.http.post("/uploads", kind="upload", essential=True)
-
-    assert bench.gate.asked == [{"kind": "upload", "retry": False, "essential": True}]
-
-
-async def test_headers_of_the_api_and_of_the_request_are_sent() -> None:
-    bench = Bench(headers={"X-Api-Version": "3", "Accept": "text/plain"})
-
-    await bench.http.get("/x", headers={"X-Extra": "yes", "accept": "image/png"})
-
-    headers = bench.transport.requests[0].headers
-    assert headers.get("x-api-version") == "3"
-    assert headers.get("x-extra") == "yes"
-    assert headers.all("accept") == ["image/png"]
-
-
-@pytest.mark.parametrize("value", ["a\r\nHost: evil", "a\nb", "a\x00b"])
-async def test_a_header_of_two_lines_is_refused(value: str) -> None:
-    bench = Bench()
-
-    with pytest.raises(InvalidInput, match="one line"):
-        await bench.http.get("/x", headers={"X-Name": value})
-    assert bench.transport.requests == []
-
-
-@pytest.mark.parametrize("url", ["https://evil.example/x", "http://api.example/x"])
-async def test_another_origin_is_not_called(url: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "options", "error", "said"),
+    [
+        ("/x", {"json": {}, "form": {}}, InvalidInput, "one body"),
+        ("/x", {"headers": {"X-Name": "a\r\nHost: evil"}}, InvalidInput, "one line"),
+        ("/x", {"headers": {"X-Name": "a\nb"}}, InvalidInput, "one line"),
+        ("/x", {"headers": {"X-Name": "a\x00b"}}, InvalidInput, "one line"),
+        ("https://evil.example/x", {}, Malformed, "not an address of this API"),
+        ("http://api.example/x", {}, Malformed, "not an address of this API"),
+    ],
+)
+async def test_two_bodies_a_header_of_two_lines_and_another_origin_are_refused(
+    path: str, options: Any, error: type[Exception], said: str
+) -> None:
     bench = Bench(access=FakeAccess())
 
-    with pytest.raises(Malformed, match="not an address of this API"):
-        await bench.http.get(url)
+    with pytest.raises(error, match=said):
+        await bench.http.post(path, **options)
     assert bench.transport.requests == []
+
+
+async def test_headers_patience_and_what_kind_of_request_it_is_are_handed_on() -> None:
+    timeouts = Timeouts(connect_s=1.0, total_s=2.0, bytes_max=3)
+    bench = Bench(headers={"X-Api-Version": "3", "Accept": "text/plain"}, timeouts=timeouts)
+
+    more = {"X-Extra": "yes", "accept": "image/png"}
+    await bench.http.post("/uploads", kind="upload", essential=True, headers=more)
+
+    [request] = bench.transport.requests
+    assert request.headers.get("x-api-version") == "3"
+    assert request.headers.get("x-extra") == "yes"
+    assert request.headers.all("accept") == ["image/png"]
+    # And the time that the permit leaves to send it.
+    assert (request.timeouts, request.send_within_s) == (timeouts, 17.0)
+    assert bench.gate.asked == [{"kind": "upload", "retry": False, "essential": True}]
 
 
 async def test_declared_hosts_may_be_called_by_their_address() -> None:
@@ -112,17 +107,6 @@ async def test_declared_hosts_may_be_called_by_their_address() -> None:
     await bench.http.get("https://node.example:8443/x")
     with pytest.raises(Malformed):
         await bench.http.get("https://node.example/x")
-
-
-async def test_patience_is_handed_on() -> None:
-    timeouts = Timeouts(connect_s=1.0, total_s=2.0, bytes_max=3)
-    bench = Bench(timeouts=timeouts)
-
-    await bench.http.get("/x")
-
-    assert bench.transport.requests[0].timeouts == timeouts
-    # And with the time that the permit leaves to send it.
-    assert bench.transport.requests[0].send_within_s == 17.0
 
 
 @pytest.mark.parametrize(
@@ -162,12 +146,30 @@ async def test_a_transient_failure_is_tried_again_and_every_try_passes_the_gate(
     assert 0.75 <= waited_s <= 1.5
 
 
-async def test_after_three_tries_the_chunk_fails_as_transient() -> None:
-    bench = Bench(answer(502))
+@pytest.mark.parametrize(
+    ("said", "options", "kind", "tries"),
+    [
+        (answer(502), {"method": "GET"}, Transient, 3),
+        (Transient("cut off"), {}, Transient, 1),
+        (Transient("cut off"), {"repeatable": True}, Transient, 3),
+        (Transient("cut off"), {"repeatable": False}, Transient, 1),
+        (answer(400), {"method": "GET"}, Terminal, 1),
+        (answer(403), {"method": "GET"}, Forbidden, 1),
+        (answer(404), {"method": "GET"}, Terminal, 1),
+        (answer(302), {"method": "GET"}, Malformed, 1),
+        # Without credentials there is nothing to renew.
+        (answer(401), {"method": "GET"}, AuthExpired, 1),
+        (AddressRefused("its address is loopback"), {"method": "GET"}, AddressRefused, 1),
+    ],
+)
+async def test_a_request_is_tried_three_times_where_that_may_help_and_it_may_be_repeated(
+    said: Any, options: Any, kind: type, tries: int
+) -> None:
+    bench = Bench(said)
 
-    with pytest.raises(Transient, match="said 502"):
-        await bench.http.get("/x")
-    assert len(bench.transport.requests) == 3
+    with pytest.raises(kind):
+        await bench.http.request(**{"method": "POST", "path": "/x", **options})
+    assert len(bench.transport.requests) == tries
 
 
 async def test_the_gate_is_left_before_a_wait() -> None:
@@ -186,55 +188,26 @@ async def test_the_gate_is_left_before_a_wait() -> None:
     assert inside == [0]
 
 
-@pytest.mark.parametrize(
-    ("options", "tries"), [({}, 1), ({"repeatable": True}, 3), ({"repeatable": False}, 1)]
-)
-async def test_a_post_is_not_repeated_unless_it_may_be(options: Any, tries: int) -> None:
-    bench = Bench(Transient("cut off"))
-
-    with pytest.raises(Transient):
-        await bench.http.post("/x", **options)
-    assert len(bench.transport.requests) == tries
-
-
-async def test_a_busy_provider_is_given_the_time_it_asks_for() -> None:
+async def test_a_busy_provider_is_given_the_time_it_asks_for_unless_that_is_long() -> None:
     bench = Bench(answer(503, headers={"Retry-After": "7"}), answer(200))
-
     await bench.http.get("/x")
-
     assert bench.clock.now() == START + timedelta(seconds=7)
 
-
-async def test_a_provider_that_asks_for_long_is_left_to_the_jobs_policy() -> None:
+    # Then it is left to the job's policy.
     bench = Bench(answer(503, headers={"Retry-After": "3600"}), answer(200))
-
-    with pytest.raises(Transient) as raised:
+    with pytest.raises(Transient, match="said 503") as raised:
         await bench.http.get("/x")
     assert raised.value.retry_after_s == 3600
     assert (len(bench.transport.requests), bench.clock.now()) == (1, START)
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"), [(400, Terminal), (403, Forbidden), (404, Terminal), (302, Malformed)]
-)
-async def test_what_trying_again_does_not_help_is_not_tried_again(status: int, kind: type) -> None:
-    bench = Bench(answer(status))
-
-    with pytest.raises(kind):
-        await bench.http.get("/x")
-    assert len(bench.transport.requests) == 1
-
-
-async def test_nothing_found_means_what_was_declared() -> None:
+async def test_nothing_found_means_what_was_declared_and_what_is_accepted_is_no_error() -> None:
     with pytest.raises(NoData):
         await Bench(answer(404), not_found=NoData).http.get("/x")
     with pytest.raises(NoData):
         await Bench(answer(404)).http.get("/x", not_found=NoData)
     with pytest.raises(Terminal):
         await Bench(answer(404), not_found=NoData).http.get("/x", not_found=Terminal)
-
-
-async def test_a_status_that_is_accepted_is_no_error() -> None:
     assert (await Bench(answer(409)).http.post("/x", accept=(409,))).status == 409
 
 
@@ -332,34 +305,29 @@ async def test_a_classifier_finds_what_the_status_hides(
     assert bench.gate.waits == waits
 
 
-async def test_a_classifier_that_says_nothing_leaves_it_to_the_status() -> None:
+async def test_a_classifier_that_says_nothing_or_chokes_leaves_it_to_the_status() -> None:
     good = Bench(answer(200, {"meta": {"errorType": "deprecated"}}), classify=foursquare)
     assert (await good.http.get("/x")).status == 200
+    for status, error in ((503, Transient), (200, Malformed)):
+        with pytest.raises(error):
+            await Bench(answer(status, b"<html>"), classify=foursquare).http.get("/x")
 
 
-async def test_a_classifier_that_chokes_on_a_gateways_page_leaves_it_to_the_status() -> None:
-    with pytest.raises(Transient):
-        await Bench(answer(503, b"<html>"), classify=foursquare).http.get("/x")
-    with pytest.raises(Malformed):
-        await Bench(answer(200, b"<html>"), classify=foursquare).http.get("/x")
-
-
-async def test_a_classifier_may_know_until_when_and_which_limit_is_spent() -> None:
-    until = START + timedelta(minutes=3)
-    bench = Bench(answer(403), classify=lambda response: Throttled(until=until, limit="day"))
-
-    with pytest.raises(RateLimited):
-        await bench.http.get("/x")
-    assert (bench.gate.waits, bench.gate.spent) == ([180.0], ["day"])
-
-
-async def test_a_classifier_may_know_for_how_long() -> None:
-    after = timedelta(minutes=3)
-    bench = Bench(answer(403), classify=lambda response: RateLimited(after))
+@pytest.mark.parametrize(
+    ("verdict", "spent"),
+    [
+        (Throttled(until=START + timedelta(minutes=3), limit="day"), "day"),
+        (RateLimited(timedelta(minutes=3)), None),
+    ],
+)
+async def test_a_classifier_may_know_how_long_and_which_limit_is_spent(
+    verdict: Verdict, spent: str | None
+) -> None:
+    bench = Bench(answer(403), classify=lambda response: verdict)
 
     with pytest.raises(RateLimited):
         await bench.http.get("/x")
-    assert bench.gate.waits == [180.0]
+    assert (bench.gate.waits, bench.gate.spent) == ([180.0], [spent])
 
 
 # ---- credentials -------------------------------------------------------------------------------
@@ -397,29 +365,19 @@ async def test_a_post_that_was_refused_for_its_token_took_no_effect_and_is_sent_
     assert (await bench.http.post("/x", json={})).status == 201
 
 
-async def test_a_token_that_is_refused_again_needs_the_user() -> None:
-    access = FakeAccess()
+@pytest.mark.parametrize(
+    ("renewable", "tries", "told", "said"),
+    [(True, 2, 1, "credentials"), (False, 1, 0, "nothing to renew with")],
+)
+async def test_a_token_that_is_refused_again_or_cannot_be_renewed_needs_the_user(
+    renewable: bool, tries: int, told: int, said: str
+) -> None:
+    access = FakeAccess(renewable=renewable)
     bench = Bench(answer(401), access=access)
 
-    with pytest.raises(AuthExpired):
+    with pytest.raises(AuthExpired, match=said):
         await bench.http.get("/x")
-    assert (len(bench.transport.requests), len(access.told)) == (2, 1)
-
-
-async def test_a_token_that_cannot_be_renewed_is_not_tried_again() -> None:
-    bench = Bench(answer(401), access=FakeAccess(renewable=False))
-
-    with pytest.raises(AuthExpired, match="nothing to renew with"):
-        await bench.http.get("/x")
-    assert len(bench.transport.requests) == 1
-
-
-async def test_without_credentials_a_401_is_final() -> None:
-    bench = Bench(answer(401))
-
-    with pytest.raises(AuthExpired):
-        await bench.http.get("/x")
-    assert len(bench.transport.requests) == 1
+    assert (len(bench.transport.requests), len(access.told)) == (tries, told)
 
 
 async def test_a_token_of_two_lines_is_not_sent() -> None:
@@ -440,12 +398,18 @@ def redirect(status: int, location: str) -> Response:
     return answer(status, headers={"Location": location})
 
 
-async def test_redirects_are_off_unless_they_are_allowed() -> None:
-    bench = Bench(redirect(308, "https://api.example/v2/x"), access=FakeAccess())
+@pytest.mark.parametrize(
+    ("redirects", "said", "requests"),
+    [(None, "does not follow", 1), (Redirects(hosts=()), "more than 3 times", 4)],
+)
+async def test_redirects_are_off_unless_they_are_allowed_and_have_an_end(
+    redirects: Redirects | None, said: str, requests: int
+) -> None:
+    bench = Bench(redirect(308, "/again"), access=FakeAccess(), redirects=redirects)
 
-    with pytest.raises(Malformed, match="does not follow"):
+    with pytest.raises(Malformed, match=said):
         await bench.http.get("/x")
-    assert len(bench.transport.requests) == 1
+    assert len(bench.transport.requests) == requests
 
 
 async def test_a_308_to_a_peer_keeps_the_method_the_body_and_where_allowed_the_token() -> None:
@@ -477,15 +441,9 @@ async def test_the_token_stays_at_home_unless_it_may_go() -> None:
         second = bench.transport.requests[1]
         assert second.headers.get("authorization") is None
         assert second.url == "https://cdn.example/file"
-
-
-async def test_within_its_own_origin_the_token_goes_along() -> None:
-    bench = Bench(
-        redirect(301, "/v1/y"), answer(), access=FakeAccess(), redirects=Redirects(hosts=())
-    )
-
+    # Within its own origin it goes along.
+    bench = Bench(redirect(301, "/v1/y"), answer(), access=FakeAccess(), redirects=there)
     await bench.http.get("/x")
-
     assert bench.transport.requests[1].headers.get("authorization") == "Bearer s3cret-1"
 
 
@@ -530,14 +488,6 @@ async def test_what_becomes_of_a_redirected_post(status: int, follows: bool) -> 
     assert second.headers.get("content-type") is None
 
 
-async def test_redirects_without_end_are_ended() -> None:
-    bench = Bench(redirect(302, "/again"), redirects=Redirects(hosts=()))
-
-    with pytest.raises(Malformed, match="more than 3 times"):
-        await bench.http.get("/x")
-    assert len(bench.transport.requests) == 4
-
-
 # ---- nothing secret is told --------------------------------------------------------------------
 
 
@@ -564,11 +514,3 @@ async def test_no_error_tells_a_secret(status: int) -> None:
         with pytest.raises(SourceError) as raised:
             await bench.http.get("/x?key=s3cret", {"q": "s3cret"})
         assert "s3cret" not in repr(raised.value)
-
-
-async def test_an_address_that_must_not_be_called_is_passed_on() -> None:
-    bench = Bench(AddressRefused("its address is loopback"))
-
-    with pytest.raises(AddressRefused):
-        await bench.http.get("/x")
-    assert len(bench.transport.requests) == 1

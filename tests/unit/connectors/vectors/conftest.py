@@ -8,6 +8,6 @@ from headgate.connectors.vectors import embedder
 @pytest.fixture(scope="session")
 def imported() -> None:
     """LanceDB and WordLlama: to import them takes a second of CPU time, once for a process."""
-    import lancedb  # type: ignore[import-untyped]  # noqa: F401 (only who needs it pays)
+    import lancedb  # noqa: F401 (only who needs it pays)
 
     embedder._load()
