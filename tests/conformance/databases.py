@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -69,6 +69,17 @@ async def _opened_table(endpoint: str, clock: ManualClock) -> AsyncIterator[Dyna
 async def _opened_database(make: stores.MakeDatabase) -> AsyncIterator[Database]:
     async with stores.opened(make()) as database:
         yield database
+
+
+@asynccontextmanager
+async def others(make: stores.MakeDatabase, count: int = 1) -> AsyncIterator[list[Database]]:
+    """So many more on the same file or server, open, as other processes have them."""
+    async with AsyncExitStack() as stack:
+        made = [make() for _ in range(count)]
+        for each in made:
+            await each.open()
+            stack.push_async_callback(each.close)
+        yield made
 
 
 class Stores(Protocol):

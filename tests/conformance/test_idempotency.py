@@ -19,7 +19,7 @@ from headgate.ports.idempotency import (
 from headgate.store.sql.database import Database
 from headgate.store.sql.idempotency import PRUNE_MAX, SqlIdempotency
 from headgate.store.sql.tables import idempotent_requests
-from tests.conformance.databases import Stores
+from tests.conformance.databases import Stores, others
 from tests.stores import MakeDatabase
 
 LEASE = timedelta(seconds=60)
@@ -78,20 +78,9 @@ async def test_anothers_keys_are_invisible(store: IdempotencyStore) -> None:
 async def test_of_many_processes_at_once_one_begins(
     make_database: MakeDatabase, database: Database
 ) -> None:
-    several = [make_database() for _ in range(4)]
-    for each in several:
-        await each.open()
-    try:
-        known = await asyncio.gather(
-            *(
-                SqlIdempotency(each).begin("o", "k", "r", lease=LEASE)
-                for each in several
-                for _ in "12"
-            )
-        )
-    finally:
-        for each in several:
-            await each.close()
+    async with others(make_database, 4) as several:
+        stores = [SqlIdempotency(each) for each in several * 2]
+        known = await asyncio.gather(*(each.begin("o", "k", "r", lease=LEASE) for each in stores))
 
     assert_one_began(known)
 

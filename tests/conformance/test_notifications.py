@@ -23,12 +23,12 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import deliveries, jobs, messages, troubles
 from tests import stores
-from tests.conformance.databases import shared_fixture
+from tests.conformance.databases import others, shared_fixture
 from tests.notifying import BY_EMAIL, BY_WEBHOOK
 from tests.stores import SYNCS
 
 LONG = timedelta(hours=24)
-ROUNDS = 15
+ROUNDS = 8
 
 
 class Distinct(Composer):
@@ -55,14 +55,8 @@ async def several(
     database: Database, make_database: stores.MakeDatabase
 ) -> AsyncIterator[Sequence[SqlStore]]:
     """The stores of three processes on one database, which is empty."""
-    others = [make_database() for _ in range(2)]
-    for each in others:
-        await each.open()
-    try:
-        yield [notifying(each) for each in (database, *others)]
-    finally:
-        for each in others:
-            await each.close()
+    async with others(make_database, 2) as elsewhere:
+        yield [notifying(each) for each in (database, *elsewhere)]
 
 
 async def told(store: SqlStore) -> list[str]:

@@ -26,9 +26,9 @@ from headgate.model.target import Target, Topic
 from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.outbox_writer import SqlOutboxWriter
-from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.tables import deliveries
 from tests import stores
+from tests.conformance.databases import on_postgres, others
 from tests.conformance.outboxes import (
     TOPIC,
     TOPICS,
@@ -119,10 +119,8 @@ async def test_many_that_claim_at_once_share_nothing_and_leave_nothing(
     make_database: stores.MakeDatabase, outbox: SqlOutbox, clock: ManualClock
 ) -> None:
     # Given two processes, and many messages
-    new = await filled(outbox, 1500)
-    other_database = make_database()
-    await other_database.open()
-    try:
+    new = await filled(outbox, 500)
+    async with others(make_database) as [other_database]:
         other = SqlOutbox(other_database, clock)
 
         # When four workers of each claim until nothing is left
@@ -135,10 +133,8 @@ async def test_many_that_claim_at_once_share_nothing_and_leave_nothing(
         shares = await asyncio.gather(
             *(work(of, f"worker_{n}") for n, of in enumerate([outbox, other] * 4))
         )
-    finally:
-        await other_database.close()
     # On Postgres a worker may end early, because the others had locked what it saw.
-    shares.append([each.message.id for each in await claim(outbox, limit=1500)])
+    shares.append([each.message.id for each in await claim(outbox, limit=500)])
 
     # Then each has got what no other has
     assert sorted(each for share in shares for each in share) == ids(new)
@@ -146,32 +142,24 @@ async def test_many_that_claim_at_once_share_nothing_and_leave_nothing(
     assert sum(bool(share) for share in shares) > 1
 
 
+@on_postgres
 async def test_a_transaction_that_commits_late_is_not_skipped(
-    store_url: str, clock: ManualClock
+    outbox: SqlOutbox, store_url: str, clock: ManualClock
 ) -> None:
     # Given a transaction that began first and is slow
     early, late = new_message(), new_message()
     writer = SqlOutboxWriter(clock)
     with psycopg.connect(store_url) as slow, psycopg.connect(store_url) as quick:
-        slow.execute("DELETE FROM headgate_deliveries")
-        slow.execute("DELETE FROM headgate_messages")
-        slow.commit()
         writer.enqueue(slow, early, wake=False)
         # When a later one is committed and sent before it
         writer.enqueue(quick, late, wake=False)
         quick.commit()
         clock.advance(YEARS_S)
-        database = PostgresDatabase(store_url, clock, server_time=False)
-        await database.open()
-        try:
-            outbox = SqlOutbox(database, clock)
-            assert [each.message_id for each in await send(outbox)] == [late.id]
-            slow.commit()
+        assert [each.message_id for each in await send(outbox)] == [late.id]
+        slow.commit()
 
-            # Then the first is found all the same
-            assert [each.message_id for each in await send(outbox)] == [early.id]
-        finally:
-            await database.close()
+        # Then the first is found all the same
+        assert [each.message_id for each in await send(outbox)] == [early.id]
 
 
 # ---- draining ----------------------------------------------------------------------------------

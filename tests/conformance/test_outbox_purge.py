@@ -5,14 +5,15 @@ from datetime import timedelta
 from functools import partial
 
 import psycopg
+from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
 from headgate.model import delivery as change
 from headgate.ports.outbox import NewMessage
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.outbox_writer import SqlOutboxWriter
-from headgate.store.sql.postgres import PostgresDatabase
 from tests import stores
+from tests.conformance.databases import on_postgres
 from tests.conformance.outboxes import (
     TOPICS,
     YEARS_S,
@@ -70,14 +71,7 @@ async def test_a_purge_takes_what_all_targets_have_and_is_bounded(
 
 def new_message_for(message: NewMessage, target: str) -> NewMessage:
     """The same message to another target."""
-    return NewMessage(
-        id="unused",
-        topic=message.topic,
-        key=message.key,
-        payload=message.payload,
-        payload_hash=message.payload_hash,
-        targets=[target],
-    )
+    return replace(message, id="unused", targets=[target])
 
 
 async def test_what_was_sent_lately_to_one_target_is_kept_for_all(
@@ -91,34 +85,26 @@ async def test_what_was_sent_lately_to_one_target_is_kept_for_all(
     assert await outbox.purge_sent(older_than=WEEK, limit=100) == 0
 
 
+@on_postgres
 async def test_a_purge_leaves_what_is_being_enqueued_again(
-    store_url: str, clock: ManualClock
+    outbox: SqlOutbox, store_url: str, clock: ManualClock
 ) -> None:
     # Given an old message, and a transaction that sends it to another target
-    database = PostgresDatabase(store_url, clock, server_time=False)
-    await database.open()
-    try:
-        await stores.empty(database)
-        outbox = SqlOutbox(database, clock)
-        [old] = await filled(outbox, 1)
-        await send(outbox)
-        clock.advance(WEEK.total_seconds() + 1)
-        with psycopg.connect(store_url) as caller:
-            again = SqlOutboxWriter(clock).enqueue(
-                caller, new_message_for(old, "staging"), wake=False
-            )
-            # When it is purged before that is committed
-            assert await outbox.purge_sent(older_than=WEEK, limit=100) == 0
-            caller.commit()
-        assert again == old.id
-
-        # Then the message is there with both deliveries, and can be claimed
-        clock.advance(YEARS_S)
-        [claimed] = await claim(outbox, "staging")
-        assert claimed.message.id == old.id
+    [old] = await filled(outbox, 1)
+    await send(outbox)
+    clock.advance(WEEK.total_seconds() + 1)
+    with psycopg.connect(store_url) as caller:
+        again = SqlOutboxWriter(clock).enqueue(caller, new_message_for(old, "staging"), wake=False)
+        # When it is purged before that is committed
         assert await outbox.purge_sent(older_than=WEEK, limit=100) == 0
-    finally:
-        await database.close()
+        caller.commit()
+    assert again == old.id
+
+    # Then the message is there with both deliveries, and can be claimed
+    clock.advance(YEARS_S)
+    [claimed] = await claim(outbox, "staging")
+    assert claimed.message.id == old.id
+    assert await outbox.purge_sent(older_than=WEEK, limit=100) == 0
 
 
 async def rejected(outbox: SqlOutbox, target: str = "local") -> None:
@@ -180,32 +166,26 @@ async def test_a_message_that_two_targets_rejected_is_counted_and_purged_once(
     assert await all_deliveries(outbox) == []
 
 
+@on_postgres
 async def test_a_purge_leaves_a_dead_one_that_is_being_retried(
-    store_url: str, clock: ManualClock
+    outbox: SqlOutbox, store_url: str, clock: ManualClock
 ) -> None:
     # Given an operator whose retry is not committed yet
-    database = PostgresDatabase(store_url, clock, server_time=False)
-    await database.open()
-    try:
-        await stores.empty(database)
-        outbox = SqlOutbox(database, clock)
-        await filled(outbox, 1)
-        await rejected(outbox)
-        clock.advance(WEEK.total_seconds() + 1)
-        with psycopg.connect(store_url) as operator:
-            operator.execute(
-                "UPDATE headgate_deliveries SET state = 'pending', next_attempt_at = now()"
-            )
-            # When another purges at the same moment
-            purging = asyncio.create_task(outbox.purge_dead(["local"], older_than=WEEK, limit=100))
-            await stores.until_one_waits(store_url)
-            operator.commit()
+    await filled(outbox, 1)
+    await rejected(outbox)
+    clock.advance(WEEK.total_seconds() + 1)
+    with psycopg.connect(store_url) as operator:
+        operator.execute(
+            "UPDATE headgate_deliveries SET state = 'pending', next_attempt_at = now()"
+        )
+        # When another purges at the same moment
+        purging = asyncio.create_task(outbox.purge_dead(["local"], older_than=WEEK, limit=100))
+        await stores.until_one_waits(store_url)
+        operator.commit()
 
-            # Then the message is kept
-            assert await purging == 0
-        assert [each.state.value for each in await all_deliveries(outbox)] == ["pending"]
-    finally:
-        await database.close()
+        # Then the message is kept
+        assert await purging == 0
+    assert [each.state.value for each in await all_deliveries(outbox)] == ["pending"]
 
 
 # ---- replaying ---------------------------------------------------------------------------------

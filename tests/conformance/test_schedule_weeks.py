@@ -17,7 +17,7 @@ from headgate.model.job import Lane
 from headgate.signals.local import LocalSignal
 from headgate.store.sql import new_jobs
 from headgate.store.sql.database import Database
-from tests.conformance.databases import shared_fixture
+from tests.conformance.databases import others, shared_fixture
 from tests.stores import LEASE, START, MakeDatabase, tally
 
 USERS = ("ada", "bob", "cleo", "dan", "eve")
@@ -116,12 +116,8 @@ async def test_in_the_nights_around_a_clock_that_is_set_each_user_has_one_job_a_
 async def test_with_every_tick_two_processes_and_a_crash_nobody_has_two_jobs_or_none(
     weeks: Weeks, clock: ManualClock, make_database: MakeDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = make_database()
-    await other.open()
-    try:
+    async with others(make_database) as [other]:
         await many_nights(weeks, Weeks(other, clock), monkeypatch)
-    finally:
-        await other.close()
 
 
 async def many_nights(one: Weeks, two: Weeks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +184,7 @@ async def test_a_freshness_goal_holds_for_days(weeks: Weeks, clock: ManualClock)
     app = weeks.another(name="fresh", cron=None, fresh_within="12h")  # type: ignore[arg-type]
     schedulers = [weeks.scheduler(app), weeks.scheduler(app)]
     begin = clock.now()
-    while clock.now() < begin + 4 * DAY:
+    while clock.now() < begin + 2 * DAY:
         await asyncio.gather(*(each.run_once() for each in schedulers))
         clock.advance(1800)
         await weeks.finish_jobs()
@@ -199,4 +195,4 @@ async def test_a_freshness_goal_holds_for_days(weeks: Weeks, clock: ManualClock)
     counts = await weeks.jobs_by_user()
     # Every eleven hours, and a look before or after.
     assert set(counts) == set(USERS)
-    assert all(8 <= count <= 10 for count in counts.values())
+    assert all(4 <= count <= 6 for count in counts.values())

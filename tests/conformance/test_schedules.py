@@ -28,7 +28,7 @@ from headgate.store.sql.database import Database
 from headgate.store.sql.schedules import SqlSchedules
 from headgate.store.sql.store import SqlStore
 from tests import stores
-from tests.conformance.databases import shared_fixture
+from tests.conformance.databases import others, shared_fixture
 from tests.conformance.schedules import (
     DAY,
     NIGHTLY,
@@ -165,15 +165,9 @@ async def test_jobs_are_claimed_when_their_time_comes(
 async def test_the_same_tick_fires_once_however_many_schedulers_try(
     make_database: MakeDatabase, schedules: SqlSchedules, store: SqlStore
 ) -> None:
-    others = [make_database() for _ in range(3)]
-    try:
-        for each in others:
-            await each.open()
-        ports = [schedules, *map(SqlSchedules, others)]
+    async with others(make_database, 3) as elsewhere:
+        ports = [schedules, *map(SqlSchedules, elsewhere)]
         fired = await asyncio.gather(*(port.fire(new_tick(worker=str(port))) for port in ports))
-    finally:
-        for each in others:
-            await each.close()
 
     assert sum(each is not None for each in fired) == 1
     assert len(await store.list_jobs(JobFilter(), limit=100)) == 5

@@ -11,6 +11,7 @@ from headgate.model.states import JobState
 from headgate.ports.store import Store
 from headgate.store.sql import queue
 from headgate.store.sql.store import SqlStore
+from tests.conformance.databases import others
 from tests.stores import (
     LEASE,
     START,
@@ -51,27 +52,16 @@ async def test_a_claim_makes_the_job_running_under_a_lease(
     assert job.created_at == START
 
 
-async def test_a_claim_takes_at_most_its_limit(store: Store) -> None:
+async def test_a_claim_takes_as_many_as_its_limit_and_as_there_are(store: Store) -> None:
     submitted = [await submit_one(store) for _ in range(5)]
 
-    claimed = await store.claim(Lane.COLD, worker="w", limit=3, lease=LEASE)
+    # At most three, and then the two that are left
+    for taken in (submitted[:3], submitted[3:]):
+        claimed = await store.claim(Lane.COLD, worker="w", limit=3, lease=LEASE)
+        assert sorted(ids(claimed.jobs)) == ids(taken)
+        assert claimed.next_due_s is None
 
-    assert sorted(ids(claimed.jobs)) == ids(submitted[:3])
-    assert claimed.next_due_s is None
-
-
-async def test_a_claim_takes_all_there_are_when_they_are_fewer_than_its_limit(
-    store: Store,
-) -> None:
-    submitted = [await submit_one(store) for _ in range(3)]
-
-    claimed = await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)
-
-    assert sorted(ids(claimed.jobs)) == ids(submitted)
-    assert claimed.next_due_s is None
-
-
-async def test_an_empty_line_gives_nothing_and_writes_nothing(store: Store) -> None:
+    # An empty line gives nothing, and nothing is written
     before = await everything(store)
 
     claimed = await store.claim(Lane.HOT, worker="w", limit=10, lease=LEASE)
@@ -232,9 +222,7 @@ async def test_two_workers_on_databases_of_their_own_share_the_line(
     sql_store: SqlStore, make_database: MakeDatabase
 ) -> None:
     # Given another process on the same file or server
-    elsewhere = make_database()
-    await elsewhere.open()
-    try:
+    async with others(make_database) as [elsewhere]:
         submitted = [await submit_one(sql_store) for _ in range(4)]
 
         # When both claim
@@ -242,8 +230,6 @@ async def test_two_workers_on_databases_of_their_own_share_the_line(
         there = await SqlStore(elsewhere, SYNCS).claim(
             Lane.COLD, worker="there", limit=4, lease=LEASE
         )
-    finally:
-        await elsewhere.close()
 
     # Then each job has one of them
     assert sorted(ids(here.jobs) + ids(there.jobs)) == ids(submitted)

@@ -21,6 +21,7 @@ from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.statements import ROWS_MAX
 from headgate.store.sql.store import SqlStore
 from tests.conformance.chunks import bring, counts
+from tests.conformance.databases import others
 from tests.stores import (
     LEASE,
     SYNCS,
@@ -247,9 +248,7 @@ async def test_of_many_jobs_at_once_each_record_has_one_owner(
 ) -> None:
     """Each job runs in a process of its own, and wants records that others want too."""
     # Given eight jobs of one user's connection, in two processes
-    second = make_database()
-    await second.open()
-    try:
+    async with others(make_database) as [second]:
         stores = [sql_store, SqlStore(second, SYNCS)]
         for number in range(8):
             await sql_store.submit(
@@ -276,5 +275,3 @@ async def test_of_many_jobs_at_once_each_record_has_one_owner(
         got = [key for place, states in enumerate(missed) if not states for key in wanted[place]]
         assert got
         assert len(got) == len(set(got))
-    finally:
-        await second.close()
