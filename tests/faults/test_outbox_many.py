@@ -16,7 +16,6 @@ from headgate.flow.outbox import OutboxSettings
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.states import DeliveryState
 from headgate.model.target import Target, Topic
-from headgate.ports.outbox import DeliveryFilter
 from headgate.sandbox.price_history.sandbox import BATCH, PriceHistory
 from headgate.sandbox.serving import serving
 from tests.faults.drain_worker import RETRY, open_app
@@ -30,7 +29,7 @@ MANY = [
     pytest.param("sqlite", 1_000),
     *(pytest.param(kind, 10_000, marks=pytest.mark.thorough) for kind in ("sqlite", "postgres")),
 ]
-WAITING = 300
+
 LEASE_S = 30.0
 #: Far above what is needed: reached only when a test fails.
 ROUNDS_MAX = 1000
@@ -77,64 +76,6 @@ async def test_many_to_a_target_that_fails_one_in_five_all_arrive_once(
         # Half of the failures came after the message was accepted: it was sent again, and known.
         assert sum(receiver.arrivals.values()) == receiver.requests == many + done["failed"]
         assert receiver.changed == receiver.met == []
-
-
-@once_on("postgres")
-@pytest.mark.fault(30)
-async def test_what_can_never_be_accepted_does_not_block_what_is_behind_it(address: str) -> None:
-    async with (
-        receiving() as receiver,
-        open_app(address, receiver.url, key=receiver.key, lease_s=LEASE_S) as app,
-    ):
-        # Given more undeliverable messages at the head of the queue than one batch has
-        await app._outbox_store.add_messages(new_orders(1, 60, bad=True))
-        await app._outbox_store.add_messages(new_orders(61, 100))
-
-        # When one limited batch after another is drained
-        target, scope = app.outbox.targets.get("local"), DrainScope(limit=50, batch=50)
-        results = [await app.outbox.drain(target, scope) for _ in range(4)]
-
-        # Then they are dead, with the reason, and all others are sent
-        assert [each.processed for each in results] == [50, 50, 50, 10]
-        assert await states(app) == {DeliveryState.DEAD: 60, DeliveryState.SENT: 100}
-        which = DeliveryFilter(states=(DeliveryState.DEAD,))
-        for each in await app.outbox.list(which, limit=100):
-            assert each.attempts == 1
-            assert each.error == "it answered 422: the message is not valid: it is not valid"
-        assert len(receiver.accepted) == 100
-
-
-@once_on("sqlite")
-async def test_a_wrong_key_stops_the_target_and_costs_no_message_an_attempt(address: str) -> None:
-    async with receiving() as receiver:
-        # Given many messages, and a wrong key
-        wrong = open_app(address, receiver.url, key="wrong", lease_s=LEASE_S)
-        async with wrong as app:
-            await app._outbox_store.add_messages(new_orders(1, WAITING))
-            target = app.outbox.targets.get("local")
-
-            # When they are drained, then the target stops, and all of them stay as they were
-            result = await app.outbox.drain(target)
-            assert result.stopped == "it answered 401: the API key is missing or wrong"
-            assert result.processed == 0
-            assert list(await app.outbox.stopped_targets()) == ["local"]
-            # And further drains leave it alone
-            assert (await app.outbox.drain(target)).stopped == result.stopped
-            found = await app.outbox.list(limit=2 * WAITING)
-            assert {(each.state, each.attempts) for each in found} == {(DeliveryState.PENDING, 0)}
-            assert len(found) == WAITING
-
-        # When a process with the right key begins, as the worker of a target does
-        right = open_app(address, receiver.url, key=receiver.key, lease_s=LEASE_S)
-        async with right as app:
-            target = app.outbox.targets.get("local")
-            result = await app.outbox.drain(target, DrainScope(probe=True))
-
-            # Then the target goes on by itself, and all are sent
-            assert (result.sent, result.stopped) == (WAITING, None)
-            assert await app.outbox.stopped_targets() == {}
-            assert await states(app) == {DeliveryState.SENT: WAITING}
-        assert set(receiver.arrivals.values()) == {1}
 
 
 @once_on("sqlite")

@@ -1,15 +1,11 @@
-"""Settings that name keys, networks and targets: refused with the name of what is wrong."""
+"""Settings that name keys, networks and limits: refused with the name of what is wrong."""
 
-import json
-from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from headgate.backends import load_settings
 from headgate.base.errors import InvalidInput
-from headgate.model.target import Target
 from headgate.settings import Settings
 from tests.connecting import key_entries
 
@@ -17,13 +13,8 @@ from tests.connecting import key_entries
 @pytest.fixture(autouse=True)
 def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in (
-        "HEADGATE_KEYS",
-        "HEADGATE_KEY_FILE",
-        "HEADGATE_PRIVATE_NETWORKS",
-        "HEADGATE_TARGETS",
-    ):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("KEYS", "KEY_FILE", "PRIVATE_NETWORKS"):
+        monkeypatch.delenv(f"HEADGATE_{name}", raising=False)
 
 
 def test_keys_come_from_the_environment_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,89 +74,6 @@ def test_addresses_that_may_hold_a_password_are_not_shown() -> None:
     )
 
     assert "hunter2" not in repr(settings)
-
-
-# ---- targets -----------------------------------------------------------------------------------
-
-
-def configured(
-    monkeypatch: pytest.MonkeyPatch, **targets: Mapping[str, object]
-) -> Sequence[Target]:
-    """The targets of the settings, given as an operator does."""
-    monkeypatch.setenv("HEADGATE_TARGETS", json.dumps(targets))
-    return Settings().target_list()
-
-
-def test_a_target_has_its_address_and_its_key_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    [local, production] = configured(
-        monkeypatch,
-        local={"url": "http://127.0.0.1:8001", "key": "k3y", "concurrency": 9},
-        production={"url": "https://api.example.com", "key": "k3y-2", "key_header": "x-key"},
-    )
-
-    assert (local.name, local.url, local.secrets[0].reveal()) == (
-        "local",
-        "http://127.0.0.1:8001",
-        "k3y",
-    )
-    assert (local.concurrency, local.key_header, local.protected) == (9, "x-api-key", False)
-    assert (production.secrets[0].reveal(), production.key_header) == ("k3y-2", "x-key")
-    assert production.protected
-    assert "k3y" not in repr(Settings())
-
-
-def test_protection_is_by_name_unless_the_settings_say_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    given = {"url": "https://api.example.com", "key": "k3y"}
-    found = configured(monkeypatch, local=given, production=given, live=given | {"protected": True})
-
-    assert [(each.name, each.protected) for each in found] == [
-        ("local", False),
-        ("production", True),
-        ("live", True),
-    ]
-
-
-def test_the_key_of_a_target_may_be_in_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "key"
-    path.write_text("k3y\n", encoding="ascii")
-    path.chmod(0o600)
-    local = {"url": "https://api.example.com", "key_file": str(path)}
-
-    assert configured(monkeypatch, local=local)[0].secrets[0].reveal() == "k3y"
-    path.chmod(0o644)
-    with pytest.raises(InvalidInput, match=r"^targets\.local\.key_file: .*chmod 600"):
-        configured(monkeypatch, local=local)
-
-
-@pytest.mark.parametrize("keys", [{}, {"key": "k3y", "key_file": "key"}])
-def test_a_target_has_one_key(monkeypatch: pytest.MonkeyPatch, keys: dict[str, object]) -> None:
-    with pytest.raises(InvalidInput, match=r"^targets\.local: set either key or key_file"):
-        configured(monkeypatch, local={"url": "https://api.example.com", **keys})
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"concurrency": 0}, {"concurrency": 101}, {"api_key": "x"}, {"url": None}]
-)
-def test_wrong_targets_are_refused_without_their_key(
-    monkeypatch: pytest.MonkeyPatch, wrong: dict[str, object]
-) -> None:
-    local = {"url": "https://api.example.com", "key": "s3cret", **wrong}
-
-    with pytest.raises(InvalidInput, match=r"^targets\.local\.") as refused:
-        monkeypatch.setenv("HEADGATE_TARGETS", json.dumps({"local": local}))
-        load_settings()
-    assert "s3cret" not in str(refused.value)
-
-
-def test_targets_come_from_a_file_as_tables(tmp_path: Path) -> None:
-    lines = ["[targets.local]", 'url = "https://api.example.com"', 'key = "k3y"']
-    (tmp_path / "headgate.toml").write_text("\n".join(lines), encoding="utf-8")
-
-    assert [each.name for each in Settings().target_list()] == ["local"]
 
 
 def test_how_the_outbox_is_drained_is_set_by_an_operator() -> None:

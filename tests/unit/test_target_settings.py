@@ -158,7 +158,12 @@ def test_a_file_is_not_mixed_with_the_projects_file(folder: Path) -> None:
         ({"local": {"key": SECRET}}, r"targets\.local\.url: .*set HEADGATE_TARGETS or `url` under"),
         ({"local": {"url": URL, "api_key": SECRET}}, r"targets\.local\.api_key: Extra inputs"),
         ({"local": {"url": URL, "key": [SECRET]}}, r"targets\.local\.key: "),
+        ({"local": {"url": None, "key": SECRET}}, r"targets\.local\.url: "),
         ({"local": {"url": URL, "key": SECRET, "concurrency": 0}}, r"targets\.local\.concurrency"),
+        (
+            {"local": {"url": URL, "key": SECRET, "concurrency": 101}},
+            r"targets\.local\.concurrency",
+        ),
         ({"local": SECRET}, r"targets\.local: "),
         ([SECRET], r"targets: Input should be a valid dictionary"),
         ({"local": {"url": f"https://ada:{SECRET}@host", "key": SECRET}}, "target local: url: "),

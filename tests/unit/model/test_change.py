@@ -120,36 +120,21 @@ def test_a_change_names_its_edge_reason_event_and_next_moment(
 
 
 @pytest.mark.parametrize("name", CONSTRUCTORS)
-def test_a_change_is_made_under_the_claim_and_step_that_were_read(name: str) -> None:
+def test_a_change_is_made_under_the_claim_that_was_read_and_fences_whom_it_overtakes(
+    name: str,
+) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
     assert (made.before.token, made.before.steps) == (BATTERED.token, BATTERED.steps)
     assert made.after.id == BATTERED.id
-
-
-@pytest.mark.parametrize("name", CONSTRUCTORS)
-def test_only_changes_that_overtake_somebody_fence(name: str) -> None:
-    made = CONSTRUCTORS[name](BATTERED)
-
     from_its_holder = ("release", "rescue", "give_up", "cancel")
     from_a_slow_sweeper = ("thaw", "thaw as a probe", "pass_probe_on", "pause", "keep_paused")
     assert made.fences == (name in (*from_its_holder, *from_a_slow_sweeper))
-
-
-@pytest.mark.parametrize("name", CONSTRUCTORS)
-def test_only_the_sweeper_insists_on_the_lease_that_it_saw_run_out(name: str) -> None:
-    made = CONSTRUCTORS[name](BATTERED)
-
-    seen = BATTERED.lease_until if name in ("rescue", "give_up") else None
-    assert made.lease_seen == seen
-
-
-@pytest.mark.parametrize("name", CONSTRUCTORS)
-def test_only_a_change_that_ends_a_chunk_moves_cursor_and_steps(name: str) -> None:
-    after = CONSTRUCTORS[name](BATTERED).after
-
+    # Only the sweeper insists on the lease that it saw run out.
+    assert made.lease_seen == (BATTERED.lease_until if name in ("rescue", "give_up") else None)
+    # And only what ends a chunk moves its cursor and step.
     moved = ("page 5", 5) if name in ENDS_CHUNK else (BATTERED.cursor, BATTERED.steps)
-    assert (after.cursor, after.steps) == moved
+    assert (made.after.cursor, made.after.steps) == moved
 
 
 @pytest.mark.parametrize("name", ["advance", "rest", "succeed"])
@@ -162,23 +147,18 @@ def test_a_chunk_that_went_through_starts_its_counters_anew(name: str) -> None:
     assert made.data == DATA
 
 
-def test_a_success_with_days_missing_says_so() -> None:
-    made = change.succeed(BATTERED, tally(BATTERED, days_failed=1), {})
-
-    assert made.after.reason is Reason.DONE_WITH_GAPS
-
-
 def test_a_day_given_up_keeps_its_error_and_names_the_day() -> None:
     made = skip(BATTERED, last=False)
 
     assert made.after.error == "Transient: x"
     assert made.data == {"day": "2026-02-28", "error": "Transient: x"}
-
-
-def test_a_probe_stays_one_over_a_day_given_up_until_the_last() -> None:
-    assert skip(BATTERED, last=False).after.probe
+    # A probe stays one over it until the last.
+    assert made.after.probe
     assert not skip(BATTERED, last=True).after.probe
     assert not skip(make_job(), last=False).after.probe
+    # And a success with days missing says so.
+    gaps = change.succeed(BATTERED, tally(BATTERED, days_failed=1), {})
+    assert gaps.after.reason is Reason.DONE_WITH_GAPS
 
 
 def test_a_retry_counts_the_failure_and_remembers_when() -> None:
@@ -190,19 +170,16 @@ def test_a_retry_counts_the_failure_and_remembers_when() -> None:
 
 
 def test_a_deferral_burns_no_attempt() -> None:
-    after = CONSTRUCTORS["defer"](BATTERED).after
+    made = CONSTRUCTORS["defer"](BATTERED)
 
-    assert counters(after) == (2, 2, 1, 4, 2, True)
-    assert (after.summary.deferrals, after.summary.errors) == (1, 5)
-    assert after.error == BATTERED.error
-
-
-@pytest.mark.parametrize("name", ["release"])
-def test_a_job_handed_back_untouched_counts_nothing(name: str) -> None:
-    after = CONSTRUCTORS[name](BATTERED).after
-
-    assert counters(after) == counters(BATTERED)
-    assert after.summary == BATTERED.summary
+    assert counters(made.after) == (2, 2, 1, 4, 2, True)
+    assert (made.after.summary.deferrals, made.after.summary.errors) == (1, 5)
+    assert made.after.error == BATTERED.error
+    assert made.data == {"after_s": QUARTER.total_seconds(), "note": "x"}
+    # What is handed back untouched counts nothing at all.
+    released = CONSTRUCTORS["release"](BATTERED).after
+    assert counters(released) == counters(BATTERED)
+    assert released.summary == BATTERED.summary
 
 
 def test_an_open_breaker_counts_a_pause_and_forgets_the_failures_that_led_to_it() -> None:
@@ -228,9 +205,6 @@ def test_a_rescue_counts_a_crash_and_not_an_error() -> None:
     assert counters(made.after) == (2, 2, 2, 3, 2, True)
     assert (made.after.summary.crashes, made.after.summary.errors) == (1, 5)
     assert made.data == {"worker": "worker_1", "crash": 2}
-
-
-def test_a_rescue_of_a_job_without_a_known_worker_names_none() -> None:
     assert CONSTRUCTORS["rescue"](make_job()).data["worker"] == ""
 
 
@@ -242,17 +216,13 @@ def test_giving_up_says_how_many_workers_were_lost() -> None:
 
 
 @pytest.mark.parametrize("probe", [True, False])
-def test_a_thaw_says_whether_it_is_the_probe(probe: bool) -> None:
+def test_a_thaw_says_whether_it_is_the_probe_and_a_cancel_whether_by_deadline(probe: bool) -> None:
     made = change.thaw(BATTERED, probe=probe)
 
     assert made.after.probe is probe
     assert made.data == {"probe": probe}
-
-
-def test_a_cancel_by_deadline_says_so() -> None:
-    made = change.cancel(BATTERED, Reason.CANCEL_DEADLINE)
-
-    assert (made.after.reason, made.after.probe) == (Reason.CANCEL_DEADLINE, False)
+    late = change.cancel(BATTERED, Reason.CANCEL_DEADLINE).after
+    assert (late.reason, late.probe) == (Reason.CANCEL_DEADLINE, False)
 
 
 def test_asking_for_a_pause_and_taking_it_back_set_the_hold_and_nothing_else() -> None:
@@ -320,20 +290,35 @@ def test_nothing_changes_a_job_that_is_done_or_cancelled(name: str, state: JobSt
     assert meet(CONSTRUCTORS[name](job), state, pause_requested=False) is None
 
 
+@pytest.mark.parametrize(
+    ("state", "pause_requested", "becomes", "reason", "event"),
+    [
+        (JobState.CANCELLING, False, JobState.CANCELLED, Reason.CANCELLED, "cancelled"),
+        (JobState.RUNNING, True, JobState.PAUSED, Reason.OPERATOR, "paused"),
+        # A cancel goes before a pause.
+        (JobState.CANCELLING, True, JobState.CANCELLED, Reason.CANCELLED, "cancelled"),
+    ],
+    ids=["cancel", "pause", "both"],
+)
 @pytest.mark.parametrize("name", ["advance", "rest", "skip"])
-def test_a_cancel_asked_meanwhile_keeps_the_work_of_the_chunk(name: str) -> None:
-    # Given a chunk that ends
+def test_a_cancel_or_a_pause_asked_meanwhile_keeps_the_work_of_the_chunk(
+    name: str,
+    state: JobState,
+    pause_requested: bool,
+    becomes: JobState,
+    reason: Reason,
+    event: str,
+) -> None:
+    # Given a chunk that ends, and a job that is found otherwise than it was read
     made = CONSTRUCTORS[name](BATTERED)
+    met = meet(made, state, pause_requested=pause_requested)
 
-    # When the job is found cancelling
-    met = meet(made, JobState.CANCELLING, pause_requested=False)
-
-    # Then it is cancelled, with the chunk's work
+    # Then what was asked for happens, with the chunk's work
     assert met is not None
-    assert (met.after.state, met.after.reason) == (JobState.CANCELLED, Reason.CANCELLED)
+    assert (met.after.state, met.after.reason) == (becomes, reason)
     assert (met.after.cursor, met.after.steps) == ("page 5", 5)
     assert (met.after.summary, met.after.progress) == (made.after.summary, made.after.progress)
-    assert (met.event, met.wake) == ("cancelled", None)
+    assert (met.event, met.wake) == (event, None)
     assert met.data == {**made.data, "after": made.event}
     assert (met.before.token, met.before.steps) == (made.before.token, made.before.steps)
 
@@ -361,20 +346,6 @@ def test_a_job_that_finished_first_is_not_cancelled_or_paused(
     assert meet(made, JobState.RUNNING, pause_requested=pause_requested) is made
 
 
-@pytest.mark.parametrize("name", ["advance", "rest", "skip"])
-def test_a_pause_asked_meanwhile_keeps_the_work_of_the_chunk(name: str) -> None:
-    made = CONSTRUCTORS[name](BATTERED)
-
-    met = meet(made, JobState.RUNNING, pause_requested=True)
-
-    assert met is not None
-    assert (met.after.state, met.after.reason) == (JobState.PAUSED, Reason.OPERATOR)
-    assert (met.after.cursor, met.after.steps) == ("page 5", 5)
-    assert met.after.summary == made.after.summary
-    assert (met.event, met.wake) == ("paused", None)
-    assert met.data == {**made.data, "after": made.event}
-
-
 @pytest.mark.parametrize("name", ["retry", "defer", "open_breaker", "release", "rescue"])
 def test_a_job_asked_to_pause_neither_goes_back_in_line_nor_thaws_by_itself(name: str) -> None:
     made = CONSTRUCTORS[name](BATTERED)
@@ -392,26 +363,14 @@ def test_a_job_asked_to_pause_neither_goes_back_in_line_nor_thaws_by_itself(name
 
 
 @pytest.mark.parametrize("name", ["ask_pause", "drop_pause", "ask_rerun"])
-@pytest.mark.parametrize("pause_requested", [False, True])
-def test_asking_for_a_pause_does_not_end_a_cancelling_job(name: str, pause_requested: bool) -> None:
-    assert (
-        meet(CONSTRUCTORS[name](BATTERED), JobState.CANCELLING, pause_requested=pause_requested)
-        is None
-    )
-
-
-@pytest.mark.parametrize("name", ["ask_pause", "drop_pause", "ask_rerun"])
-def test_asking_again_or_taking_back_is_not_itself_a_checkpoint(name: str) -> None:
+def test_asking_for_a_pause_or_a_rerun_ends_no_cancelling_job_and_is_no_checkpoint(
+    name: str,
+) -> None:
     made = CONSTRUCTORS[name](BATTERED)
 
+    for pause_requested in (False, True):
+        assert meet(made, JobState.CANCELLING, pause_requested=pause_requested) is None
     assert meet(made, JobState.RUNNING, pause_requested=True) is made
-
-
-def test_a_cancel_goes_before_a_pause() -> None:
-    met = meet(CONSTRUCTORS["rest"](BATTERED), JobState.CANCELLING, pause_requested=True)
-
-    assert met is not None
-    assert met.after.state is JobState.CANCELLED
 
 
 def test_a_cancel_asked_of_a_job_that_should_pause_still_cancels_it() -> None:
@@ -434,10 +393,3 @@ def test_a_retry_that_races_the_thaw_wins_once() -> None:
     # Then the other finds nothing to do
     assert first is not None
     assert apply(first, again) is None
-
-
-def test_a_deferral_waits_as_long_as_it_was_given() -> None:
-    made = change.defer(BATTERED, after=HOUR, reason=Reason.DEFERRED, note="later")
-
-    assert made.wake == HOUR
-    assert made.data == {"after_s": 3600.0, "note": "later"}

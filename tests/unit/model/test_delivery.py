@@ -4,7 +4,7 @@ The whole table is walked in `test_leased_walks.py`.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -129,34 +129,28 @@ def test_what_is_being_sent_or_was_accepted_cannot_be_retried(state: DeliverySta
         change.retry(make_delivery(state=state))
 
 
-def test_an_acceptance_counts_and_clears_the_error() -> None:
-    delivery = claimed(make_delivery(attempts=2, crashes=1, error="it answered 503"))
+@pytest.mark.parametrize(
+    ("name", "state", "error", "sent_at", "due_at"),
+    [
+        ("succeed", DeliveryState.SENT, None, NOW, None),
+        ("fail", DeliveryState.FAILED, "it answered 503", None, NOW + MINUTE),
+        ("reject", DeliveryState.DEAD, "it answered 422", None, None),
+    ],
+)
+def test_an_attempt_counts_and_says_what_became_of_it(
+    name: str,
+    state: DeliveryState,
+    error: str | None,
+    sent_at: datetime | None,
+    due_at: datetime | None,
+) -> None:
+    delivery = claimed(make_delivery(attempts=2, crashes=1, error="it answered 502"))
 
-    after = applied(delivery, change.succeed(delivery))
-
-    assert after is not None
-    assert (after.state, after.attempts, after.crashes) == (DeliveryState.SENT, 3, 1)
-    assert (after.error, after.sent_at, after.next_attempt_at) == (None, NOW, None)
-
-
-def test_a_failure_counts_says_why_and_is_due_again_later() -> None:
-    delivery = claimed(make_delivery(attempts=2))
-
-    after = applied(delivery, change.fail(delivery, error="it answered 503", after=MINUTE))
-
-    assert after is not None
-    assert (after.state, after.attempts, after.crashes) == (DeliveryState.FAILED, 3, 0)
-    assert (after.error, after.next_attempt_at) == ("it answered 503", NOW + MINUTE)
-
-
-def test_a_rejection_counts_says_why_and_nothing_more_happens() -> None:
-    delivery = claimed(make_delivery())
-
-    after = applied(delivery, change.reject(delivery, error="it answered 422"))
+    after = applied(delivery, CONSTRUCTORS[name](delivery))
 
     assert after is not None
-    assert (after.state, after.attempts) == (DeliveryState.DEAD, 1)
-    assert (after.error, after.next_attempt_at) == ("it answered 422", None)
+    assert (after.state, after.attempts, after.crashes) == (state, 3, 1)
+    assert (after.error, after.sent_at, after.next_attempt_at) == (error, sent_at, due_at)
 
 
 @pytest.mark.parametrize(
@@ -199,11 +193,16 @@ def test_a_retry_begins_afresh_at_once_and_shuts_out_whoever_had_it() -> None:
     assert (after.attempts, after.crashes, after.error) == (0, 0, None)
 
 
-@pytest.mark.parametrize("make", [lambda it, text: change.fail(it, error=text, after=MINUTE), None])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda it, text: change.fail(it, error=text, after=MINUTE),
+        lambda it, text: change.reject(it, error=text),
+    ],
+)
 def test_the_text_of_an_error_is_cut_to_what_is_stored(
-    make: Callable[[Delivery, str], DeliveryChange] | None,
+    make: Callable[[Delivery, str], DeliveryChange],
 ) -> None:
-    make = make or (lambda it, text: change.reject(it, error=text))
     delivery = claimed(make_delivery())
 
     whole = make(delivery, "x" * ERROR_LENGTH_MAX).after.error

@@ -191,15 +191,6 @@ def seen(limit: Limit, now: int, hot: list[int]) -> dict[str, Bucket]:
 
 
 @given(reserved(), NOW, st.lists(st.integers(0, 300), max_size=6))
-def test_a_fixed_reserve_is_what_was_declared(limit: Limit, now: int, hot: list[int]) -> None:
-    place = now // windows.length_ms(limit)
-
-    kept = windows.reserve(limit, seen(limit, now, hot), place, now, decays=False)
-
-    assert kept == limit.reserve
-
-
-@given(reserved(), NOW, st.lists(st.integers(0, 300), max_size=6))
 def test_a_shrinking_reserve_is_between_what_live_work_needs_and_the_fixed_one(
     limit: Limit, now: int, hot: list[int]
 ) -> None:
