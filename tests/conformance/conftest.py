@@ -42,8 +42,14 @@ TOO_MUCH_FOR_MOTO = {
     "test_a_repeated_batch_writes_nothing",
     "test_every_list_is_what_its_filter_says",
 }
+#: All cases of rules that the model decides: those of SQL are enough for most changes.
+THOROUGH_ON_EMULATORS = {
+    "test_a_change_takes_effect_only_from_the_states_of_its_edge",
+    "test_every_list_is_what_its_filter_says",
+    "test_workers_that_renew_meanwhile_lose_nothing",
+}
 #: An emulator takes a hundred times as long for a row as DynamoDB does.
-ROWS_ON_EMULATORS_MAX = 150
+ROWS_ON_EMULATORS_MAX = 128
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -55,6 +61,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seen: set[str] = set()
     items[:] = [item for item in items if _is_wanted(item, seen)]
     for item in items:
+        if isinstance(item, pytest.Function) and item.originalname in THOROUGH_ON_EMULATORS:
+            if set(EMULATORS) & set(item.callspec.params.values()):
+                item.add_marker("thorough")
         if is_async_test(item) and "conformance" in item.nodeid:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 

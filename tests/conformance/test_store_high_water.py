@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
@@ -15,7 +14,6 @@ from headgate.ports.store import Store
 from tests.conformance.changes import CASES
 from tests.stores import (
     LEASE,
-    START,
     claim_ids,
     everything,
     run_one,
@@ -45,9 +43,6 @@ async def mark_of(store: Store, job: Job) -> Json:
     return await store.high_water(job.sync, job.connection_id)
 
 
-# Storing it.
-
-
 async def test_a_mark_comes_back_as_it_was_named(store: Store) -> None:
     for mark in (
         0,
@@ -66,32 +61,20 @@ async def test_a_mark_comes_back_as_it_was_named(store: Store) -> None:
         assert await mark_of(store, job) == mark
 
 
-async def test_a_mark_says_who_stored_it_and_when(store: Store, clock: ManualClock) -> None:
-    clock.advance(10)
+async def test_the_next_success_moves_it_and_says_who_and_when(
+    store: Store, clock: ManualClock
+) -> None:
+    for mark in (7, 5):
+        clock.advance(10)
+        job = await succeed(store, mark, connection_id="c")
 
-    job = await succeed(store, 7)
+        [row] = (await everything(store))["high_water_marks"]
+        assert row == (job.sync, "c", mark, job.id, clock.now())
 
-    [row] = (await everything(store))["high_water_marks"]
-    assert row == (job.sync, job.connection_id, 7, job.id, START + timedelta(seconds=10))
-
-
-async def test_the_next_success_moves_it(store: Store, clock: ManualClock) -> None:
-    await succeed(store, 7, connection_id="c")
-    clock.advance(10)
-
-    job = await succeed(store, 5, connection_id="c")
-
-    [row] = (await everything(store))["high_water_marks"]
-    assert row == (job.sync, "c", 5, job.id, START + timedelta(seconds=10))
-
-
-async def test_a_success_that_named_none_leaves_it(store: Store) -> None:
-    await succeed(store, 7, connection_id="c")
-
+    # One that named none leaves it
     job = await succeed(store, None, connection_id="c")
-
     assert job.high_water is None
-    assert await mark_of(store, job) == 7
+    assert await mark_of(store, job) == 5
 
 
 async def test_every_sync_and_connection_has_its_own(store: Store) -> None:
@@ -102,6 +85,7 @@ async def test_every_sync_and_connection_has_its_own(store: Store) -> None:
     ]
 
     assert [await mark_of(store, job) for job in jobs] == [0, 1, 2]
+    assert await store.high_water("other", "c2") is None
 
 
 async def test_nothing_but_a_success_stores_it(store: Store) -> None:
@@ -136,18 +120,17 @@ async def test_a_job_that_succeeds_while_it_is_being_cancelled_stores_it(store: 
     assert (after.state, await mark_of(store, after)) == (JobState.SUCCESS, 8)
 
 
-@pytest.mark.parametrize("asked", [change.ask_pause, "cancel"])
 async def test_a_chunk_that_meets_a_cancel_or_a_pause_keeps_its_mark_on_the_job(
-    store: Store, asked: Any
+    store: Store,
 ) -> None:
-    running = await run_one(store)
-    ask = asked(running) if asked != "cancel" else change.ask_cancel(running, deadline=LEASE)
-    await settled(store, ask)
+    for asked, state in (("ask_pause", JobState.PAUSED), ("ask_cancel", JobState.CANCELLED)):
+        running = await run_one(store)
+        await settled(store, CASES[asked].make(running))
 
-    after = await settled(store, change.advance(running, named(7), {}))
+        after = await settled(store, change.advance(running, named(7), {}))
 
-    assert after.state in (JobState.PAUSED, JobState.CANCELLED)
-    assert (after.high_water, await mark_of(store, after)) == (7, None)
+        assert after.state is state
+        assert (after.high_water, await mark_of(store, after)) == (7, None)
 
 
 async def test_a_lost_claim_moves_nothing(store: Store, clock: ManualClock) -> None:
@@ -170,14 +153,3 @@ async def test_a_job_that_goes_on_after_a_failure_goes_on_from_its_mark(store: S
     again = await settled(store, change.start_again(failed, Reason.RETRY_NOW))
 
     assert (again.high_water, await mark_of(store, again)) == (7, None)
-
-
-# Telling it.
-
-
-async def test_the_mark_is_told_to_its_own_sync_and_connection_alone(store: Store) -> None:
-    await succeed(store, {"at": 7}, connection_id="c1")
-
-    assert await store.high_water("notes", "c1") == {"at": 7}
-    assert await store.high_water("notes", "c2") is None
-    assert await store.high_water("other", "c1") is None

@@ -1,7 +1,7 @@
 """What was asked meanwhile: a cancel or a pause meets the chunk that its worker brings."""
 
 from headgate.model import change
-from headgate.model.job import Reason
+from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import Store
 from tests.conformance.changes import CASES, MINUTE
@@ -20,20 +20,22 @@ async def test_a_cancel_asked_meanwhile_ends_the_job_at_its_checkpoint(store: St
 
         # Then the chunk counts, and the job is cancelled
         assert (after.state, after.reason) == (JobState.CANCELLED, Reason.CANCELLED)
-        assert (after.cursor, after.steps) == (wanted.after.cursor, wanted.after.steps)
-        assert after.wake_at is after.lease_until is None
         assert after.finished_at == START
-        assert after == await store.get(running.id)
+        await assert_holds(store, after, wanted.after)
         [*_, event] = await store.events(running.id, after=0, limit=100)
         assert (event.kind, event.data["after"]) == ("cancelled", wanted.event)
-        assert await claim_ids(store, 1) == []
+
+
+async def assert_holds(store: Store, after: Job, wanted: Job) -> None:
+    """What the chunk brought is kept, and nobody goes on with the job."""
+    assert (after.cursor, after.steps) == (wanted.cursor, wanted.steps)
+    assert after.wake_at is after.lease_until is None
+    assert after == await store.get(after.id)
+    assert await claim_ids(store, 1) == []
 
 
 async def test_a_job_that_ends_before_its_cancel_keeps_its_own_end(store: Store) -> None:
-    for name, state in (
-        ("succeed", JobState.SUCCESS),
-        ("fail", JobState.FAILED),
-    ):
+    for name, state in (("succeed", JobState.SUCCESS), ("fail", JobState.FAILED)):
         running = await run_one(store)
         await settled(store, change.ask_cancel(running, deadline=MINUTE))
 
@@ -55,12 +57,9 @@ async def test_a_pause_asked_meanwhile_holds_the_job_at_its_checkpoint(store: St
 
         # Then the chunk counts, and the job stands still until it is resumed
         assert (after.state, after.reason) == (JobState.PAUSED, Reason.OPERATOR)
-        assert (after.cursor, after.steps) == (wanted.after.cursor, wanted.after.steps)
-        assert after.wake_at is after.lease_until is None
         assert not after.pause_requested
-        assert after == await store.get(running.id)
+        await assert_holds(store, after, wanted.after)
         assert list(await store.list_thawable(limit=10)) == []
-        assert await claim_ids(store, 1) == []
 
 
 async def test_a_pause_taken_back_in_time_changes_nothing(store: Store) -> None:

@@ -7,21 +7,17 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.model import change
-from headgate.model.change import JobChange
 from headgate.model.job import Job, JobEvent, Summary
 from headgate.model.record import ChunkEvent, Record
-from headgate.model.states import JobState
 from headgate.ports.store import ChunkWork, Store
 from tests.conformance.changes import CASES
+from tests.conformance.chunks import bring
 from tests.stores import (
     START,
-    claim_one,
     everything,
     kinds,
-    new_job,
     run_one,
     settled,
-    submit_all,
     tally,
 )
 
@@ -33,16 +29,12 @@ async def story(store: Store, job: Job) -> list[JobEvent]:
     return list(await store.events(job.id, after=0, limit=1000))[1:]
 
 
-def advance(job: Job) -> JobChange:
-    return change.advance(job, tally(), {"records": 0})
-
-
 async def test_they_are_told_in_order_and_before_the_engine_s_own(store: Store) -> None:
     # Given a job that runs
     job = await run_one(store)
 
     # When a chunk is settled that tells of a hundred things
-    await store.settle(advance(job), ChunkWork(events=PAGES))
+    await bring(store, job, events=PAGES)
 
     # Then they are there in order, at the chunk's time, and the chunk's own event is the last
     told = await story(store, job)
@@ -54,33 +46,21 @@ async def test_they_are_told_in_order_and_before_the_engine_s_own(store: Store) 
 
 async def test_each_job_of_a_batch_has_its_own_story(store: Store) -> None:
     # Given several jobs that run
-    await submit_all(store, [new_job() for _ in range(20)])
-    running = [await claim_one(store) for _ in range(20)]
+    running = [await run_one(store) for _ in range(8)]
 
     # When their chunks are settled together
-    await asyncio.gather(
-        *(
-            store.settle(
-                advance(job),
-                ChunkWork(events=[ChunkEvent("first", {"of": job.id}), ChunkEvent("second")]),
-            )
-            for job in running
-        )
-    )
+    told = {job.id: [ChunkEvent("first", {"of": job.id}), ChunkEvent("second")] for job in running}
+    await asyncio.gather(*(bring(store, job, events=told[job.id]) for job in running))
 
     # Then each has told its own, in order
     for job in running:
-        told = await story(store, job)
-        assert [each.kind for each in told] == ["first", "second", "chunk"]
-        assert told[0].data == {"of": job.id}
+        first, second, chunk = await story(store, job)
+        assert [first.kind, second.kind, chunk.kind] == ["first", "second", "chunk"]
+        assert first.data == {"of": job.id}
 
 
 async def test_what_it_counts_is_part_of_the_summary(store: Store) -> None:
-    for counts in (
-        {},
-        {"skipped": 0},
-        {"skipped": 3, "renamed": 50_000_000_000},
-    ):
+    for counts in ({}, {"skipped": 0}, {"skipped": 3, "renamed": 50_000_000_000}):
         job = await run_one(store)
 
         after = await settled(store, change.advance(job, tally(chunks=1, counts=counts), {}))
@@ -88,10 +68,8 @@ async def test_what_it_counts_is_part_of_the_summary(store: Store) -> None:
         assert after.summary == Summary(chunks=1, counts=counts)
         assert await store.get(job.id) == after
 
-
-async def test_what_it_counts_stays_beside_what_the_store_counts(store: Store) -> None:
+    # And what the store counts under the same name stays beside it
     job = await run_one(store)
-
     wanted = change.advance(job, tally(records=1, counts={"inserted": 7}), {})
     after = await store.settle(wanted, ChunkWork(records=[Record("a", {})]))
 
@@ -123,7 +101,6 @@ async def test_a_chunk_that_is_settled_twice_counts_once(store: Store) -> None:
     assert await store.settle(wanted, work) is None
 
     assert (await store.get(job.id)).summary.counts == {"skipped": 1}
-
     assert await kinds(store, job.id) == ["submitted", "page_read", "page_read", "chunk"]
 
 
@@ -131,28 +108,24 @@ async def test_what_the_database_does_not_take_leaves_no_event_behind(store: Sto
     # Given a chunk with a record that cannot be written
     job = await run_one(store)
     before = await everything(store)
-    bad = ChunkWork(events=PAGES[:1], records=[Record("a", {"not": object()})])
 
     # When it is settled
     with pytest.raises(TypeError):
-        await store.settle(advance(job), bad)
+        await bring(store, job, Record("a", {"not": object()}), events=PAGES[:1])
 
     # Then nothing of it is there
     assert await everything(store) == before
 
 
-@pytest.mark.parametrize("state", [JobState.CANCELLING, JobState.RUNNING])
-async def test_a_chunk_keeps_its_events_when_it_meets_a_cancel_or_a_pause(
-    store: Store, state: JobState
-) -> None:
-    # Given somebody who asked for the job's end, or for a pause, while its chunk was read
-    job = await run_one(store)
-    asked = "ask_cancel" if state is JobState.CANCELLING else "ask_pause"
-    await settled(store, CASES[asked].make(job))
+async def test_a_chunk_keeps_its_events_when_it_meets_a_cancel_or_a_pause(store: Store) -> None:
+    for asked in ("ask_cancel", "ask_pause"):
+        # Given somebody who asked for the job's end, or for a pause, while its chunk was read
+        job = await run_one(store)
+        await settled(store, CASES[asked].make(job))
 
-    # When the chunk is settled
-    after = await store.settle(advance(job), ChunkWork(events=PAGES[:1]))
+        # When the chunk is settled
+        after = await bring(store, job, events=PAGES[:1])
 
-    # Then it was kept, and what it told too
-    assert after is not None and after.steps == 1
-    assert (await kinds(store, job.id))[-2:] == ["page_read", after.state.value]
+        # Then it was kept, and what it told too
+        assert after.steps == 1
+        assert (await kinds(store, job.id))[-2:] == ["page_read", after.state.value]
