@@ -1,7 +1,6 @@
 """Bugs of connectors: they are told as ours, with file and line, and never blame a provider."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import date, timedelta
 from io import StringIO
 
@@ -31,6 +30,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.failure import read_failure
 from headgate.flow.connector_bug import PROGRAMMING_ERRORS, classify, log_bug
 from headgate.flow.job_view import event_for_user, for_user
+from tests.flow.logs import lines, told
 from tests.worlds import START, Read, ScriptedSource, World, kinds, with_world
 
 DAY = date(2025, 12, 24)
@@ -40,15 +40,12 @@ OURS = "Something went wrong on our side; we have been notified."
 
 @pytest.fixture
 def logged() -> Iterator[StringIO]:
-    stream = StringIO()
-    log.configure(SystemClock(), json=True, level="info", stream=stream)
-    yield stream
-    log.configure(SystemClock(), json=True, level="critical", stream=StringIO())
+    with told("info") as stream:
+        yield stream
 
 
 def bug_lines(stream: StringIO) -> list[dict[str, str]]:
-    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    return [line for line in lines if line["event"] == "connector_bug"]
+    return lines(stream, "connector_bug")
 
 
 async def misspelt(ctx: Context) -> Chunk:
@@ -159,47 +156,6 @@ async def test_a_bug_on_all_days_makes_no_gaps_but_fails_the_job(world: World) -
 
 
 @with_world
-async def test_a_bug_in_write_is_not_the_destinations_fault(world: World, logged: StringIO) -> None:
-    class Shelf:
-        name = "shelf"
-
-        async def write(self, batch: Batch) -> WriteResult:
-            return batch.records[0].data.title  # type: ignore[attr-defined,no-any-return]
-
-    async def read(ctx: Context) -> Chunk:
-        return Chunk(records=[Record("a", {})])
-
-    sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
-    app = await world.at_work(sync)
-    job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
-    job = await world.until(app, job.id)
-
-    assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
-    assert read_failure(job.error or "").kind == "ConnectorBug"
-    assert "batch.records[0].data.title" in bug_lines(logged)[0]["exception"]
-
-
-@with_world
-async def test_an_error_of_the_store_in_write_is_not_the_destinations_fault(world: World) -> None:
-    class Shelf:
-        name = "shelf"
-
-        async def write(self, batch: Batch) -> WriteResult:
-            raise StoreError("the database refused")
-
-    async def read(ctx: Context) -> Chunk:
-        return Chunk(records=[Record("a", {})])
-
-    sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf())
-    app = await world.at_work(sync)
-    job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
-    job = await world.until(app, job.id)
-
-    assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
-    assert job.provider != "shelf"
-
-
-@with_world
 async def test_a_bug_that_comes_with_records_is_one_too(world: World, logged: StringIO) -> None:
     async def read(ctx: Context) -> Chunk:
         return Chunk(records=[Record("a", {})], cursor=1, error=KeyError("vanue"))
@@ -248,6 +204,47 @@ def test_programming_errors_are_bugs_also_in_a_group(kind: type[Exception]) -> N
 @pytest.mark.parametrize("error", [OSError(), TimeoutError(), EOFError(), Transient()], ids=repr)
 def test_errors_of_the_network_are_not(error: Exception) -> None:
     assert classify(error) is error
+
+
+class Shelf:
+    """A destination that writes as it is told."""
+
+    name = "shelf"
+
+    def __init__(self, write: Callable[[Batch], Awaitable[WriteResult]]) -> None:
+        self._write = write
+
+    async def write(self, batch: Batch) -> WriteResult:
+        return await self._write(batch)
+
+
+async def not_the_shelf(batch: Batch) -> WriteResult:
+    return batch.records[0].data.title  # type: ignore[attr-defined,no-any-return]
+
+
+async def refused_by_the_store(batch: Batch) -> WriteResult:
+    raise StoreError("the database refused")
+
+
+@pytest.mark.parametrize("write", [not_the_shelf, refused_by_the_store])
+@with_world
+async def test_neither_a_bug_nor_an_error_of_the_store_in_write_is_the_destinations_fault(
+    world: World, logged: StringIO, write: Callable[[Batch], Awaitable[WriteResult]]
+) -> None:
+    async def read(ctx: Context) -> Chunk:
+        return Chunk(records=[Record("a", {})])
+
+    sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf(write))
+    app = await world.at_work(sync)
+    job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
+    job = await world.until(app, job.id)
+
+    assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)
+    if write is refused_by_the_store:
+        assert job.provider != "shelf"
+    else:
+        assert read_failure(job.error or "").kind == "ConnectorBug"
+        assert "batch.records[0].data.title" in bug_lines(logged)[0]["exception"]
 
 
 def test_the_log_for_people_shows_the_traceback_without_local_variables() -> None:

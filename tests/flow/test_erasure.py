@@ -1,8 +1,6 @@
 """Erasing a user: nothing writes for them any more, and all of theirs goes, whatever happens."""
 
 import asyncio
-import io
-import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -23,8 +21,6 @@ from headgate import (
     Sync,
     System,
 )
-from headgate.base import log
-from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, StoreUnavailable, Transient
 from headgate.flow import control, erase_user
 from headgate.loops.sweeper import Sweeper
@@ -36,6 +32,7 @@ from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.erasures import SqlErasures
 from tests import stores
 from tests.connecting import STRAVA, Site, strava_auth, strava_source, submit
+from tests.flow.logs import lines, told
 from tests.worlds import ScriptedSource, World, as_test, in_world, lanes, with_world
 
 REVOKE = "/oauth/deauthorize"
@@ -67,6 +64,12 @@ def kept() -> None:
     KEPT.clear()
     ERASED.clear()
     KEPT["ada"] = ["rosebud"]
+
+
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More rows than a batch erases."""
+    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
 
 
 class Place:
@@ -127,6 +130,9 @@ async def test_a_user_is_revoked_at_the_provider_and_erased_everywhere(
     await imported(place, connection)
     await place.app.users.set_preferences("ada", email="ada@example.org")
     assert await place.rows_of(connection.id) == ["connections", "jobs", "record_owners", "records"]
+    tokens = place.site.strava.tokens
+    [access] = tokens._access
+    assert tokens.find(access) is not None
 
     erasure = await place.app.users.forget("ada", by="eve")
 
@@ -134,23 +140,13 @@ async def test_a_user_is_revoked_at_the_provider_and_erased_everywhere(
     assert erasure.finished_at is not None
     assert erasure.deleted["record"] == 35
     assert place.site.wire.count(REVOKE) == 1
+    assert tokens.find(access) is None
     assert ERASED == ["ada"]
     assert KEPT == {}
     assert await place.rows_of("ada") == []
     assert await place.rows_of(connection.id) == ["removed_connections"]
     with pytest.raises(NotFound):
         await place.app.users.get("ada")
-
-
-@with_place
-async def test_the_token_is_invalid_afterwards(place: Place, connection: Connection) -> None:
-    tokens = place.site.strava.tokens
-    [access] = tokens._access
-    assert tokens.find(access) is not None
-
-    await place.app.users.forget("ada", by="eve")
-
-    assert tokens.find(access) is None
 
 
 @with_place
@@ -290,45 +286,24 @@ async def test_a_job_that_ends_at_that_moment_is_no_error(
 # ---- interruptions -----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("few_at_once")
 @pytest.mark.security(33)
-def test_an_interrupted_erasure_is_finished_by_a_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_place
+async def test_an_interrupted_erasure_is_finished_by_a_worker(
+    place: Place, connection: Connection
 ) -> None:
-    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+    await imported(place, connection)
 
-    async def main(place: Place, connection: Connection) -> None:
-        await imported(place, connection)
+    begun = await place.app.users.forget("ada", by="eve", batches_max=1)
 
-        begun = await place.app.users.forget("ada", by="eve", batches_max=1)
-
-        assert begun.finished_at is None
-        assert sum(begun.deleted.values()) == 10
-        assert ERASED == []
-        await place.sweep()
-        assert ERASED == ["ada"]
-        assert await place.rows_of("ada") == []
-        # There is no other left to go on with.
-        assert not await place.app.users.continue_erasures()
-
-    in_place(tmp_path, main)
-
-
-def test_an_erasure_in_batches_is_logged_once_as_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
-    stream = io.StringIO()
-
-    async def main(place: Place, connection: Connection) -> None:
-        await imported(place, connection)
-        log.configure(SystemClock(), json=True, level="info", stream=stream)
-
-        while (await place.app.users.forget("ada", by="eve", batches_max=1)).finished_at is None:
-            pass
-
-    in_place(tmp_path, main)
-    told = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
-    assert told.count("erasure_begun") == told.count("user_erased") == 1
+    assert begun.finished_at is None
+    assert sum(begun.deleted.values()) == 10
+    assert ERASED == []
+    await place.sweep()
+    assert ERASED == ["ada"]
+    assert await place.rows_of("ada") == []
+    # There is no other left to go on with.
+    assert not await place.app.users.continue_erasures()
 
 
 @with_place
@@ -341,61 +316,56 @@ async def test_an_erasure_that_failed_half_way_is_repeated(
         raise StoreUnavailable("the database of the system is down")
 
     monkeypatch.setattr("tests.flow.test_erasure.erase_kept", fail)
-    with pytest.raises(HeadgateError, match="of the system is down"):
-        await place.app.users.forget("ada", by="eve")
-    assert "erasures" in await place.rows_of("ada")
-    monkeypatch.undo()
+    with told("info") as stream:
+        with pytest.raises(HeadgateError, match="of the system is down"):
+            await place.app.users.forget("ada", by="eve")
+        assert "erasures" in await place.rows_of("ada")
+        monkeypatch.undo()
 
-    erasure = await place.app.users.forget("ada", by="somebody else")
+        erasure = await place.app.users.forget("ada", by="somebody else")
 
+    # And is logged once as begun
+    assert len(lines(stream, "erasure_begun")) == len(lines(stream, "user_erased")) == 1
     assert erasure.asked_by == "eve"
     assert KEPT == {}
     assert await place.rows_of("ada") == []
 
 
-def test_an_erasure_that_a_worker_finishes_meanwhile_tells_all_that_was_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("few_at_once")
+@with_place
+async def test_an_erasure_that_a_worker_finishes_meanwhile_tells_all_that_was_deleted(
+    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+    await imported(place, connection)
+    users, erase = place.app.users, SqlErasures.erase_some
 
-    async def main(place: Place, connection: Connection) -> None:
-        await imported(place, connection)
-        users, erase = place.app.users, SqlErasures.erase_some
+    async def finish_after(store: Any, erasure_id: str, *, limit: int) -> int:
+        deleted = await erase(store, erasure_id, limit=limit)
+        monkeypatch.setattr(SqlErasures, "erase_some", erase)
+        while await users.continue_erasures():
+            pass
+        return deleted
 
-        async def finish_after(store: Any, erasure_id: str, *, limit: int) -> int:
-            deleted = await erase(store, erasure_id, limit=limit)
-            monkeypatch.setattr(SqlErasures, "erase_some", erase)
-            while await users.continue_erasures():
-                pass
-            return deleted
+    monkeypatch.setattr(SqlErasures, "erase_some", finish_after)
 
-        monkeypatch.setattr(SqlErasures, "erase_some", finish_after)
+    erasure = await users.forget("ada", by="eve", batches_max=1)
 
-        erasure = await users.forget("ada", by="eve", batches_max=1)
-
-        assert erasure.finished_at is not None
-        assert erasure.deleted["record"] == 35
-
-    in_place(tmp_path, main)
+    assert erasure.finished_at is not None
+    assert erasure.deleted["record"] == 35
 
 
-def test_whoever_waits_is_told_how_far_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+@pytest.mark.usefixtures("few_at_once")
+@with_place
+async def test_whoever_waits_is_told_how_far_it_is(place: Place, connection: Connection) -> None:
+    await imported(place, connection)
+    told: list[int] = []
 
-    async def main(place: Place, connection: Connection) -> None:
-        await imported(place, connection)
-        told: list[int] = []
+    erasure = await place.app.users.forget(
+        "ada", by="eve", told=lambda each: told.append(sum(each.deleted.values()))
+    )
 
-        erasure = await place.app.users.forget(
-            "ada", by="eve", told=lambda each: told.append(sum(each.deleted.values()))
-        )
-
-        assert told == sorted(told)
-        assert (told[0], told[-1]) == (10, sum(erasure.deleted.values()))
-
-    in_place(tmp_path, main)
+    assert told == sorted(told)
+    assert (told[0], told[-1]) == (10, sum(erasure.deleted.values()))
 
 
 @with_place
@@ -489,24 +459,21 @@ async def test_wrong_input_changes_nothing(place: Place, connection: Connection)
     assert await place.rows_of("eve") == []
 
 
-def test_an_export_has_what_the_engine_and_the_systems_keep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("few_at_once")
+@with_place
+async def test_an_export_has_what_the_engine_and_the_systems_keep(
+    place: Place, connection: Connection
 ) -> None:
-    monkeypatch.setattr(erase_user, "BATCH_MAX", 10)
+    await imported(place, connection)
 
-    async def main(place: Place, connection: Connection) -> None:
-        await imported(place, connection)
+    lines = [row async for row in place.app.users.export("ada")]
 
-        lines = [row async for row in place.app.users.export("ada")]
-
-        by_type = [row["type"] for row in lines]
-        assert by_type.count("record") == 35
-        assert {"user", "connection", "job", "job_event"} <= set(by_type)
-        assert lines[-1] == {"system": "keeper", "type": "word", "word": "rosebud"}
-        assert "sealed_access" not in repr(lines)
-        assert [row async for row in place.app.users.export("nobody")] == []
-
-    in_place(tmp_path, main)
+    by_type = [row["type"] for row in lines]
+    assert by_type.count("record") == 35
+    assert {"user", "connection", "job", "job_event"} <= set(by_type)
+    assert lines[-1] == {"system": "keeper", "type": "word", "word": "rosebud"}
+    assert "sealed_access" not in repr(lines)
+    assert [row async for row in place.app.users.export("nobody")] == []
 
 
 @with_world

@@ -1,9 +1,5 @@
 """A sync is told when one of its jobs starts and how it ended, by whoever ends it."""
 
-import json
-from io import StringIO
-from pathlib import Path
-
 from headgate import (
     App,
     Chunk,
@@ -16,12 +12,11 @@ from headgate import (
     Terminal,
     Transient,
 )
-from headgate.base import log
-from headgate.base.clock import SystemClock
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.registry import Registry
+from tests.flow.logs import lines, told
 from tests.unit.values import make_job
-from tests.worlds import Read, ScriptedSource, World, in_world, with_dying_workers, with_world
+from tests.worlds import Read, ScriptedSource, World, with_dying_workers, with_world
 
 
 class Diary:
@@ -119,30 +114,22 @@ async def test_a_job_that_crashes_every_worker_is_ended_by_the_sweeper(world: Wo
     assert diary.ended == [job]
 
 
-def test_a_sync_that_fails_to_listen_does_not_fail_its_job(tmp_path: Path) -> None:
-    stream = StringIO()
-
+@with_world
+async def test_a_sync_that_fails_to_listen_does_not_fail_its_job(world: World) -> None:
     def broken(job: Job) -> None:
         raise ValueError("it does not listen")
 
-    async def main(world: World) -> None:
-        async def read(ctx: Context) -> Chunk:
-            return Chunk()
+    async def read(ctx: Context) -> Chunk:
+        return Chunk()
 
-        app = await world.app(
-            Sync(name="pages", source=ScriptedSource(read), on_start=broken, on_end=broken)
-        )
-        job_id = await submit(app)
+    source = ScriptedSource(read)
+    app = await world.app(Sync(name="pages", source=source, on_start=broken, on_end=broken))
+    job_id = await submit(app)
+    with told("error") as stream:
         await app.supervisor().start()
-
         assert (await world.until(app, job_id)).state is JobState.SUCCESS
 
-    log.configure(SystemClock(), json=True, level="error", stream=stream)
-    try:
-        in_world(tmp_path, main)
-    finally:
-        log.configure(SystemClock(), json=True, level="critical")
-    logged = [json.loads(line) for line in stream.getvalue().splitlines()]
+    logged = lines(stream)
     assert [line["event"] for line in logged] == ["job_hook_failed"] * 2
     assert "it does not listen" in logged[0]["error"]
 

@@ -304,19 +304,17 @@ async def test_a_forgotten_pause_by_hand_is_told(place: Place) -> None:
     assert last.message == "What we told you about is over. Done. 2 records were imported."
 
 
-def test_there_may_be_more_long_pauses_than_are_told_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@as_test(in_place, BY_WEBHOOK_SOON, retry=BREAKS)
+async def test_there_may_be_more_long_pauses_than_are_told_at_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweeper, "PAUSES_MAX", 2)
 
-    async def main(place: Place) -> None:
-        place.weather.error = Transient("503")
-        for number in range(5):
-            await place.app.jobs.submit("live", user_id="ada", connection_id=f"c-{number}")
-        await place.world.clock.sleep(LONG_S + LOOK_EVERY_S)
-        assert await kinds_told(place.app) == ["paused"] * 5
-
-    in_place(tmp_path, main, BY_WEBHOOK_SOON, retry=BREAKS)
+    place.weather.error = Transient("503")
+    for number in range(5):
+        await place.app.jobs.submit("live", user_id="ada", connection_id=f"c-{number}")
+    await place.world.clock.sleep(LONG_S + LOOK_EVERY_S)
+    assert await kinds_told(place.app) == ["paused"] * 5
 
 
 # ---- who is told -------------------------------------------------------------------------------
@@ -402,21 +400,19 @@ async def test_a_removed_connection_is_not_told_to_be_reconnected(place: Place) 
 # ---- nobody is notified ------------------------------------------------------------------------
 
 
-def test_without_settings_nothing_is_looked_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@as_test(in_place, None)
+async def test_without_settings_nothing_is_looked_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*args: Any) -> None:
         raise AssertionError("nobody is notified")
 
     monkeypatch.setattr(sql_notifications, "tell", never)
 
-    async def main(place: Place) -> None:
-        await place.fails(Forbidden("no"))
-        await place.run(mode="history")
-        assert await place.app._store.tell_paused(limit=1) == 0
-        assert place.app.notifications.settings is None
-
-    in_place(tmp_path, main, None)
+    await place.fails(Forbidden("no"))
+    await place.run(mode="history")
+    assert await place.app._store.tell_paused(limit=1) == 0
+    assert place.app.notifications.settings is None
 
 
 # ---- crashes -----------------------------------------------------------------------------------

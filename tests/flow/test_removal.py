@@ -182,53 +182,49 @@ async def test_an_answer_that_was_lost_does_not_bring_an_item_back(
     assert await place.left() == []
 
 
-def test_what_a_crash_left_is_swept_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@with_place
+async def test_what_a_crash_left_is_swept_up(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "FORGET_MAX", 2)
 
-    async def main(place: Place) -> None:
-        # Given a removal that dies after its first batch
-        await place.items.register(place.found("a", "b", "c", "d", "e"))
-        await place.fetch(fetched)
-        forget = place.items.forget
-        calls = []
+    # Given a removal that dies after its first batch
+    await place.items.register(place.found("a", "b", "c", "d", "e"))
+    await place.fetch(fetched)
+    forget = place.items.forget
+    calls = []
 
-        async def die(connection_id: str, *, limit: int) -> int:
-            calls.append(limit)
-            if len(calls) > 1:
-                raise StoreUnavailable("it is gone")
-            return await forget(connection_id, limit=limit)
+    async def die(connection_id: str, *, limit: int) -> int:
+        calls.append(limit)
+        if len(calls) > 1:
+            raise StoreUnavailable("it is gone")
+        return await forget(connection_id, limit=limit)
 
-        with monkeypatch.context() as dying:
-            dying.setattr(place.items, "forget", die)
-            with pytest.raises(StoreUnavailable):
-                await place.remove()
-        assert len(await place.left()) == 6
+    with monkeypatch.context() as dying:
+        dying.setattr(place.items, "forget", die)
+        with pytest.raises(StoreUnavailable):
+            await place.remove()
+    assert len(await place.left()) == 6
 
-        # Then the connection is gone all the same, and a sweep deletes the rest
-        with pytest.raises(NotFound):
-            await place.app.connections.get(place.connection.id)
-        await place.sweep()
-        assert await place.left() == []
-
-    in_place(tmp_path, main)
+    # Then the connection is gone all the same, and a sweep deletes the rest
+    with pytest.raises(NotFound):
+        await place.app.connections.get(place.connection.id)
+    await place.sweep()
+    assert await place.left() == []
 
 
-def test_a_removal_has_an_end_however_many_items_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@with_place
+async def test_a_removal_has_an_end_however_many_items_there_are(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connect, "FORGET_MAX", 2)
     monkeypatch.setattr(connect, "FORGET_ROUNDS_MAX", 2)
 
-    async def main(place: Place) -> None:
-        await place.items.register(place.found("a", "b", "c", "d", "e"))
+    await place.items.register(place.found("a", "b", "c", "d", "e"))
 
-        await place.remove()
+    await place.remove()
 
-        assert len(await place.left()) == 1
-        await place.sweep()
-        assert await place.left() == []
-
-    in_place(tmp_path, main)
+    assert len(await place.left()) == 1
+    await place.sweep()
+    assert await place.left() == []
 
 
 @with_place

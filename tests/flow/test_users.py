@@ -1,18 +1,14 @@
 """The users of an application: seen in person, with preferences, and paused by somebody."""
 
-import json
 from datetime import timedelta
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headgate import ApiToken, Frequency, InvalidInput, NotFound, Preferences, Secret, Sync
-from headgate.base import log
-from headgate.base.clock import SystemClock
 from tests.connecting import Activities, Site, vault
-from tests.worlds import World, in_world, with_world
+from tests.flow.logs import lines, told
+from tests.worlds import World, with_world
 
 
 @with_world
@@ -123,13 +119,30 @@ async def test_a_wrong_preference_is_named_and_changes_nothing(
         await app.users.get("ada")
 
 
-def test_a_pause_is_told_once_with_who_and_why(tmp_path: Path) -> None:
-    stream = StringIO()
+@with_world
+async def test_a_pause_needs_somebody_and_a_reason_on_one_line(world: World) -> None:
+    app = await world.app()
+    await app.users.set_plan("ada", "free")
 
-    async def main(world: World) -> None:
-        app = await world.app()
-        await app.users.set_plan("ada", "free")
+    for given, field in (
+        ({"by": ""}, "by"),
+        ({"by": "a\nb"}, "by"),
+        ({"by": "support", "reason": ""}, "reason"),
+        ({"by": "support", "reason": "a\nb"}, "reason"),
+        ({"by": "support", "reason": "a" * 201}, "reason"),
+    ):
+        with pytest.raises(InvalidInput) as raised:
+            await app.users.pause("ada", **given)
+        assert raised.value.field == field
+    assert (await app.users.get("ada")).paused_at is None
 
+
+@with_world
+async def test_a_pause_is_told_once_with_who_and_why(world: World) -> None:
+    app = await world.app()
+    await app.users.set_plan("ada", "free")
+
+    with told("info") as stream:
         paused = await app.users.pause("ada", by="support", reason="on holiday")
         assert await app.users.pause("ada", by="another") == paused
         assert (paused.paused_by, paused.pause_reason) == ("support", "on holiday")
@@ -137,38 +150,6 @@ def test_a_pause_is_told_once_with_who_and_why(tmp_path: Path) -> None:
         assert await app.users.resume("ada", by="support") == resumed
         assert resumed.paused_at is None
 
-    log.configure(SystemClock(), json=True, level="info", stream=stream)
-    try:
-        in_world(tmp_path, main)
-    finally:
-        log.configure(SystemClock(), json=True, level="critical")
-    told = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(line["event"], line["user"], line["by"]) for line in told] == [
-        ("user_paused", "ada", "support"),
-        ("user_resumed", "ada", "support"),
-    ]
-    assert told[0]["reason"] == "on holiday"
-
-
-@pytest.mark.parametrize(
-    ("given", "field"),
-    [
-        ({"by": ""}, "by"),
-        ({"by": "a\nb"}, "by"),
-        ({"by": "support", "reason": ""}, "reason"),
-        ({"by": "support", "reason": "a\nb"}, "reason"),
-        ({"by": "support", "reason": "a" * 201}, "reason"),
-    ],
-)
-@with_world
-async def test_a_pause_needs_somebody_and_a_reason_on_one_line(
-    world: World, given: dict[str, Any], field: str
-) -> None:
-    app = await world.app()
-    await app.users.set_plan("ada", "free")
-
-    with pytest.raises(InvalidInput) as raised:
-        await app.users.pause("ada", **given)
-
-    assert raised.value.field == field
-    assert (await app.users.get("ada")).paused_at is None
+    logged = [(line["event"], line["user"], line["by"]) for line in lines(stream)]
+    assert logged == [("user_paused", "ada", "support"), ("user_resumed", "ada", "support")]
+    assert lines(stream)[0]["reason"] == "on holiday"
