@@ -23,13 +23,17 @@ def of_bytes(key: bytes) -> Secret:
     return Secret(f"k:{b64encode(key).decode()}")
 
 
-def test_the_newest_key_comes_first() -> None:
+def test_the_newest_key_comes_first_from_a_text_or_a_file_of_lines(tmp_path: Path) -> None:
     ring = KeyRing.parse(Secret(f"{entry('new', 2)}, {entry('old')}"))
+    path = tmp_path / "keys"
+    path.write_text(f"{entry('new', 2)}\n{entry('old')}\n", encoding="utf-8")
+    path.chmod(0o600)
 
     assert ring.newest == "new"
-    assert ring.ids == ("new", "old")
+    assert ring.ids == KeyRing.read(path).ids == ("new", "old")
     assert ring.find("old") is not None
     assert ring.find("never") is None
+    assert repr(ring) == "KeyRing(new, old)"
 
 
 def test_a_new_key_is_taken_and_no_two_are_alike() -> None:
@@ -42,16 +46,33 @@ def test_a_new_key_is_taken_and_no_two_are_alike() -> None:
     assert first[1] != second[1]
 
 
-@pytest.mark.parametrize("written", ["", " ", ",", "\n\n"])
-def test_no_key_at_all_is_refused_and_told_how_to_make_one(written: str) -> None:
-    with pytest.raises(InvalidInput, match="no key is set; make one with `headgate keys new`"):
-        KeyRing.parse(Secret(written))
-
-
 @pytest.mark.parametrize("size", [0, 1, 16, 24, 31, 33, 64])
 def test_a_key_of_another_length_is_refused(size: int) -> None:
     with pytest.raises(InvalidInput, match=f"has {size} bytes, and needs 32.*keys new"):
         KeyRing.parse(of_bytes(Random(1).randbytes(size)))
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        *(
+            (nothing, "no key is set; make one with `headgate keys new`")
+            for nothing in ("", " ", ",", "\n\n")
+        ),
+        ("no-colon", "entry 1 is not id:base64"),
+        (":AAAA", "entry 1 is not id:base64"),
+        ("bad id:AAAA", "entry 1 is not id:base64"),
+        ("k:not base64!", "'k' is not base64"),
+        (f"{entry('a')},{entry('a', 2)}", "'a' is given twice"),
+        (f"{entry('a')},b:{entry('a').partition(':')[2]}", "two ids have the same key"),
+        (",".join(entry(f"k{number}", number) for number in range(21)), "at most 20"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_without_quoting_a_key(written: str, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem) as raised:
+        KeyRing.parse(Secret(written))
+
+    assert entry("a").partition(":")[2] not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -83,45 +104,6 @@ def test_random_keys_are_never_taken_for_patterns() -> None:
     rng = Random(3)
     for _ in range(2_000):
         KeyRing.parse(of_bytes(rng.randbytes(32)))
-
-
-@pytest.mark.parametrize(
-    ("written", "problem"),
-    [
-        ("no-colon", "entry 1 is not id:base64"),
-        (":AAAA", "entry 1 is not id:base64"),
-        ("bad id:AAAA", "entry 1 is not id:base64"),
-        ("k:not base64!", "'k' is not base64"),
-        (f"{entry('a')},{entry('a', 2)}", "'a' is given twice"),
-        (f"{entry('a')},b:{entry('a').partition(':')[2]}", "two ids have the same key"),
-    ],
-)
-def test_what_cannot_be_read_is_refused_without_quoting_a_key(written: str, problem: str) -> None:
-    with pytest.raises(InvalidInput, match=problem) as raised:
-        KeyRing.parse(Secret(written))
-
-    assert entry("a").partition(":")[2] not in str(raised.value)
-
-
-def test_too_many_keys_are_refused() -> None:
-    many = ",".join(entry(f"k{number}", number) for number in range(21))
-
-    with pytest.raises(InvalidInput, match="at most 20"):
-        KeyRing.parse(Secret(many))
-
-
-def test_a_ring_shows_ids_and_no_key() -> None:
-    written = entry("mine")
-
-    assert repr(KeyRing.parse(Secret(written))) == "KeyRing(mine)"
-
-
-def test_a_file_of_lines_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_text(f"{entry('new', 2)}\n{entry('old')}\n", encoding="utf-8")
-    path.chmod(0o600)
-
-    assert KeyRing.read(path).ids == ("new", "old")
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o601])

@@ -122,12 +122,7 @@ def test_a_link_expires_at_its_second() -> None:
     clock.advance(1)
     with pytest.raises(LinkExpired):
         made.open_progress(held)
-
-
-def test_a_forged_link_does_not_learn_that_it_would_have_expired() -> None:
-    clock = ManualClock(NOW)
-    held = token(links("k1"))
-    clock.advance(2 * WEEK.total_seconds())
+    # A forged one does not learn that it would have expired.
     with pytest.raises(LinkInvalid):
         links("k2", clock=clock).open_progress(held)
 
@@ -182,17 +177,14 @@ def test_the_same_link_made_again_is_the_same() -> None:
     assert shown.expires_at == opened.expires_at
 
 
-def test_a_link_to_opt_out_is_for_one_user_and_nothing_else() -> None:
-    path = links().opt_out_path(user_id="ada")
-    token = path.removeprefix(OPT_OUT_PATH)
-    assert links().open_opt_out(token).user_id == "ada"
-    with pytest.raises(LinkInvalid):
-        links().open_progress(token)
-
-
 def test_links_of_a_site_are_whole_urls() -> None:
     site = SiteLinks(links(), "https://sync.example.com/")
-    assert site.opt_out_url(user_id="ada").startswith("https://sync.example.com/notifications/")
     progress = site.progress_url(job_id="job_1", user_id="ada")
     opened = links().open_progress(progress.rpartition("/")[2])
     assert (opened.job_id, opened.user_id) == ("job_1", "ada")
+    opt_out = site.opt_out_url(user_id="ada").removeprefix("https://sync.example.com")
+    assert opt_out == links().opt_out_path(user_id="ada")
+    token = opt_out.removeprefix(OPT_OUT_PATH)
+    assert links().open_opt_out(token).user_id == "ada"
+    with pytest.raises(LinkInvalid):
+        links().open_progress(token)

@@ -92,16 +92,10 @@ def test_what_could_never_work_is_refused(wrong: dict[str, Any], kind: type[Exce
     assert "plain" not in str(raised.value)
 
 
-def test_it_shows_no_secret() -> None:
-    assert "cl1ent" not in repr(auth())
-
-
-def test_only_what_has_a_page_is_for_connecting_on_one() -> None:
+async def test_a_token_that_was_handed_over_has_no_page_and_is_not_renewed() -> None:
     assert isinstance(auth(), CodeAuth)
+    assert "cl1ent" not in repr(auth())
     assert not isinstance(ApiToken(), CodeAuth)
-
-
-async def test_a_token_that_was_handed_over_is_not_renewed() -> None:
     with pytest.raises(AuthExpired):
         await ApiToken().refresh(auth_context()[0], Secret("x"))
     assert ApiToken(placement=InQuery("t")).place_token(Secret("x")).params == {"t": "x"}
@@ -129,9 +123,7 @@ def test_the_page_gets_the_challenge_and_not_the_verifier() -> None:
         "access_type": ["offline"],
     }
     assert "v3rifier" not in url and "cl1ent" not in url
-
-
-def test_scopes_are_parted_as_the_provider_wants() -> None:
+    # Scopes are parted as the provider wants.
     assert "scope=read%2Cactivity" in auth(scope_separator=",").consent_url(CONSENT)
 
 
@@ -154,21 +146,13 @@ async def test_a_code_is_exchanged_with_the_verifier_and_the_same_redirect() -> 
     assert tokens.scopes == ("read", "activity:read")
 
 
-async def test_what_the_user_unticked_is_noted() -> None:
+async def test_the_account_and_what_the_user_unticked_are_read_from_the_first_answer() -> None:
     on_the_way, _ = await exchanged({"code": "c", "scope": "read"})
-    in_the_answer, _ = await exchanged({"code": "c"}, {**GIVEN, "scope": "read x"})
+    said = {**GIVEN, "scope": "read x", "athlete": {"id": 77}}
+    answered, _ = await exchanged(said=said, account_of=lambda body: body["athlete"]["id"])
 
     assert on_the_way.scopes == ("read",)
-    assert in_the_answer.scopes == ("read", "x")
-
-
-async def test_the_account_is_read_from_the_first_answer() -> None:
-    def account(body: Any) -> object:
-        return body["athlete"]["id"]
-
-    tokens, _ = await exchanged(said={**GIVEN, "athlete": {"id": 77}}, account_of=account)
-
-    assert tokens.external_id == "77"
+    assert (answered.scopes, answered.external_id) == (("read", "x"), "77")
 
 
 ASKING: dict[str, Any] = {
@@ -209,24 +193,25 @@ async def test_an_account_that_is_not_told_is_not_connected(
     assert "acc3ss" not in str(raised.value)
 
 
-async def test_a_user_who_says_no_is_told_so_and_no_request_is_made() -> None:
+ISSUER = {"issuer": "https://www.example"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "answered", "error", "said"),
+    [
+        ({}, {"error": "access_denied", "code": "x"}, Forbidden, "access_denied"),
+        ({}, {}, InvalidInput, "sent none"),
+        (ISSUER, {"code": "c"}, Forbidden, "another provider"),
+        (ISSUER, {"code": "c", "iss": "https://other.example"}, Forbidden, "another provider"),
+    ],
+)
+async def test_without_the_users_consent_or_from_elsewhere_no_request_is_made(
+    fields: dict[str, str], answered: dict[str, str], error: type[Exception], said: str
+) -> None:
     surroundings, transport = auth_context()
 
-    with pytest.raises(Forbidden, match="access_denied"):
-        await auth().exchange(surroundings, {"error": "access_denied", "code": "x"}, CONSENT)
-    with pytest.raises(InvalidInput, match="sent none"):
-        await auth().exchange(surroundings, {}, CONSENT)
-    assert transport.requests == []
-
-
-@pytest.mark.parametrize("iss", [{}, {"iss": "https://other.example"}])
-async def test_an_answer_of_another_provider_is_refused(iss: dict[str, str]) -> None:
-    surroundings, transport = auth_context()
-
-    with pytest.raises(Forbidden, match="another provider"):
-        await auth(issuer="https://www.example").exchange(
-            surroundings, {"code": "c", **iss}, CONSENT
-        )
+    with pytest.raises(error, match=said):
+        await auth(**fields).exchange(surroundings, answered, CONSENT)
     assert transport.requests == []
 
 
@@ -276,19 +261,13 @@ async def test_the_end_of_a_token_is_reckoned_by_our_clock(seconds: object, end:
     assert tokens.expires_at == end
 
 
-@pytest.mark.parametrize("refresh", [None, "", 7, "x" * 9_000])
-async def test_without_a_new_refresh_token_the_old_one_stays(refresh: object) -> None:
-    tokens, _ = await refreshed(answer(body={**GIVEN, "refresh_token": refresh}))
-
-    assert tokens.refresh is None
-
-
-@pytest.mark.parametrize(
-    "body", [{}, [], "x", None, {"access_token": ""}, {"access_token": 7}, b"<html>", b""]
-)
-async def test_an_answer_without_a_token_is_malformed(body: object) -> None:
-    with pytest.raises(Malformed):
-        await refreshed(answer(body=body))
+async def test_without_a_new_refresh_token_the_old_one_stays_but_a_token_there_must_be() -> None:
+    for refresh in (None, "", 7, "x" * 9_000):
+        tokens, _ = await refreshed(answer(body={**GIVEN, "refresh_token": refresh}))
+        assert tokens.refresh is None
+    for body in ({}, [], "x", None, {"access_token": ""}, {"access_token": 7}, b"<html>", b""):
+        with pytest.raises(Malformed):
+            await refreshed(answer(body=body))
 
 
 @pytest.mark.parametrize(
@@ -322,10 +301,13 @@ async def test_only_the_providers_own_word_is_about_the_grant(
     assert "r3fresh" not in str(raised.value)
 
 
-async def test_a_network_error_is_no_error_of_the_credentials() -> None:
+async def test_a_network_error_is_no_error_of_the_credentials_and_a_limit_says_how_long() -> None:
     with pytest.raises(Transient) as raised:
         await refreshed(Transient("cut off"))
     assert not isinstance(raised.value, AuthExpired)
+    with pytest.raises(RateLimited) as limited:
+        await refreshed(answer(429, headers={"Retry-After": "30"}))
+    assert limited.value.after == timedelta(seconds=30)
 
 
 async def test_a_provider_may_say_no_in_its_own_words() -> None:
@@ -339,12 +321,6 @@ async def test_a_provider_may_say_no_in_its_own_words() -> None:
         await refreshed(answer(400, said), error_of=strava)
     with pytest.raises(Transient):
         await refreshed(answer(400, {"errors": [{"field": "client_id"}]}), error_of=strava)
-
-
-async def test_a_limit_of_the_token_endpoint_says_for_how_long() -> None:
-    with pytest.raises(RateLimited) as raised:
-        await refreshed(answer(429, headers={"Retry-After": "30"}))
-    assert raised.value.after == timedelta(seconds=30)
 
 
 async def test_where_a_lost_answer_costs_the_grant_the_refusal_says_so() -> None:

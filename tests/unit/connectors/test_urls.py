@@ -24,51 +24,40 @@ def test_an_address_says_who_is_called(url: str, origin: Origin) -> None:
     assert origin_of(url) == origin
 
 
+#: Addresses that a browser or a resolver may understand.
+DOUBTFUL = """
+127.1/ 0x7f000001/ 0x7f.1/ 2130706433/ 0177.0.0.1/ 0/ 127.0.0.1./ 127.000.0.1/ ①②⑦.⓪.⓪.①/
+bücher.example/ evil.example。com/ %31%32%37.0.0.1/ a%2eb/ user:pass@api.example/
+api.example@evil.example/ :@api.example/ api..example/ -a.example/ /path  api.example:0/
+api.example:99999/ api.example:port/ [::1%25lo]/ [nonsense]/
+""".split()
+
+
 @pytest.mark.parametrize(
     "url",
     [
-        "https://127.1/",
-        "https://0x7f000001/",
-        "https://0x7f.1/",
-        "https://2130706433/",
-        "https://0177.0.0.1/",
-        "https://0/",
-        "https://127.0.0.1./",
-        "https://127.000.0.1/",
-        "https://①②⑦.⓪.⓪.①/",
-        "https://bücher.example/",
+        *(f"https://{each}" for each in DOUBTFUL),
         "https://exa\u0301mple.com/",
-        "https://evil.example\u3002com/",
-        "https://%31%32%37.0.0.1/",
-        "https://a%2eb/",
-        "https://user:pass@api.example/",
-        "https://api.example@evil.example/",
-        "https://:@api.example/",
         "https://api.example\\@evil.example/",
         "https://api.example\r\nHost: evil/",
         "https://api.example/a b",
         "https://api.example/\x00",
-        "https://api..example/",
-        "https://-a.example/",
-        "https:///path",
-        "https://",
-        "https://api.example:0/",
-        "https://api.example:99999/",
-        "https://api.example:port/",
-        "https://[::1%25lo]/",
-        "https://[nonsense]/",
         "ftp://api.example/",
         "file:///etc/passwd",
         "gopher://api.example:70/",
         "//api.example/",
         "api.example/",
         "",
+        "https://",
         "https://api.example/" + "a" * 9_000,
     ],
 )
 def test_an_address_that_is_not_beyond_doubt_is_refused(url: str) -> None:
     with pytest.raises(AddressRefused):
         origin_of(url)
+    with pytest.raises(AddressRefused) as raised:
+        origin_of("https://ada:s3cret@api.example/x?token=s3cret")
+    assert "s3cret" not in str(raised.value)
 
 
 @given(st.text())
@@ -79,13 +68,6 @@ def test_any_text_is_an_address_or_refused(text: str) -> None:
         except AddressRefused:
             continue
         assert origin.host.isascii()
-
-
-def test_a_refusal_tells_no_password_and_no_query() -> None:
-    with pytest.raises(AddressRefused) as raised:
-        origin_of("https://ada:s3cret@api.example/x?token=s3cret")
-
-    assert "s3cret" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

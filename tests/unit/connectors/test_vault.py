@@ -34,16 +34,12 @@ def test_what_was_sealed_is_opened(text: str) -> None:
     assert box.open(box.seal(Secret(text), HERE), HERE) == Secret(text)
 
 
-def test_the_ciphertext_hides_the_text_and_tells_the_key() -> None:
+def test_the_ciphertext_hides_the_text_tells_the_key_and_is_never_the_same() -> None:
     sealed = vault("k2", "k1").seal(Secret("s3cret"), HERE)
+    box = AesVault(ring("k1"))
 
     assert b"s3cret" not in sealed
     assert sealed[:4] == b"\x01\x02k2"
-
-
-def test_the_same_secret_is_never_sealed_alike() -> None:
-    box = AesVault(ring("k1"))
-
     assert len({box.seal(Secret("same"), HERE) for _ in range(1_000)}) == 1_000
 
 
@@ -95,20 +91,11 @@ def test_an_old_key_still_opens_and_the_newest_seals() -> None:
     assert vault("k2").open(after.seal(Secret("s3cret"), HERE), HERE) == Secret("s3cret")
 
 
-def test_a_key_that_was_removed_is_named() -> None:
+def test_a_key_that_was_removed_is_named_and_another_under_its_id_does_not_open() -> None:
     sealed = vault("k1").seal(Secret("s3cret"), HERE)
 
     with pytest.raises(CredentialsUnreadable, match=r"the key 'k1', which is not among .*k2"):
         vault("k2").open(sealed, HERE)
-
-
-def test_another_key_under_the_same_id_does_not_open() -> None:
-    sealed = vault("k1").seal(Secret("s3cret"), HERE)
-    other = AesVault(KeyRing.parse(new_entry(Random("else"), NOW, "k1")[1]))
-
     with pytest.raises(CredentialsUnreadable):
-        other.open(sealed, HERE)
-
-
-def test_it_shows_ids_and_no_key() -> None:
+        AesVault(KeyRing.parse(new_entry(Random("else"), NOW, "k1")[1])).open(sealed, HERE)
     assert repr(vault("k2", "k1")) == "AesVault(KeyRing(k2, k1))"
