@@ -15,7 +15,7 @@ from headgate.model.states import JOB, JobEdge, JobState
 from headgate.ports.store import Store
 from headgate.store.sql.store import SqlStore
 from tests.conformance.changes import CASES, CHUNK, DAY, NOW, WORN
-from tests.stores import LEASE, START, claim_ids, in_state, kinds, rewrite, run_one, settled, tally
+from tests.stores import claim_ids, in_state, kinds, rewrite, run_one, settled
 
 
 def test_every_constructor_has_a_case() -> None:
@@ -55,31 +55,29 @@ async def test_a_change_makes_of_the_row_what_its_constructor_says(
         # Then the answer is what the store holds
         assert after == await store.get(before.id), name
         # And the row has become what the constructor says, and nothing else has changed
-        target = wanted.edge.target
-        keeps_claim = target in (JobState.RUNNING, JobState.CANCELLING)
+        target, at_once = wanted.edge.target, wanted.wake == timedelta(0)
         expected = msgspec.structs.replace(
             before,
             **case.becomes,
             state=target,
-            wake_at=None if case.wake_s is None else NOW + timedelta(seconds=case.wake_s),
+            reason=wanted.after.reason,
+            wake_at=None if wanted.wake is None else NOW + wanted.wake,
             # Nobody else waits, but the job itself where it was pending before.
-            turn=_turn(store, before) if target is JobState.PENDING and case.wake_s == 0 else None,
-            token=before.token + case.fences,
-            lease_until=before.lease_until if keeps_claim else None,
+            turn=_turn(store, before) if target is JobState.PENDING and at_once else None,
+            token=before.token + wanted.fences,
+            lease_until=before.lease_until if target in JOB.claimed else None,
             updated_at=NOW,
             finished_at=NOW if target in JOB.terminal else None,
         )
         assert msgspec.to_builtins(after) == msgspec.to_builtins(expected), name
         # And one event tells of it
-        assert await kinds(store, before.id) == [*told, case.event]
+        assert await kinds(store, before.id) == [*told, wanted.event]
         [*_, event] = await store.events(before.id, after=0, limit=100)
         assert (event.job_id, event.at, event.data) == (before.id, NOW, case.data)
 
         # And it is due at once where it may go on at once; a probe goes to those that look for one
-        if name != "pass_probe_on":
-            assert await claim_ids(store, 1) == ([before.id] if case.wake_s == 0 else []), name
-        else:
-            await claim_ids(store, 1)
+        due = [before.id] if at_once and name != "pass_probe_on" else []
+        assert await claim_ids(store, 1) == due, name
         clock.advance(-10)
 
 
@@ -120,16 +118,3 @@ async def test_the_last_day_given_up_ends_the_job_with_gaps(store: Store) -> Non
 
     assert (ended.state, ended.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
     assert ended.error == "bad"
-
-
-async def test_an_advance_keeps_the_claim_as_it_is(store: Store, clock: ManualClock) -> None:
-    # Given a running job
-    running = await run_one(store)
-
-    # When a chunk is done and the slice goes on
-    clock.advance(10)
-    after = await settled(store, change.advance(running, tally(), {}))
-
-    # Then token, worker and lease are those of the claim: only a heartbeat extends it
-    assert (after.token, after.worker) == (running.token, running.worker)
-    assert after.lease_until == START + LEASE
