@@ -1,8 +1,6 @@
 """Starts, kills and watches real worker processes, and judges what they left."""
 
 import asyncio
-import os
-import signal
 import sqlite3
 import time
 from collections import Counter
@@ -14,6 +12,7 @@ from pathlib import Path
 from headgate import App, Chunk, Context, EventKind, HeadgateError, Job, JobState, Mode, Sync
 from headgate.loops import liveness
 from headgate.model.states import JOB
+from tests.faults.crew import Crew, freeze
 from tests.processes import Process
 
 WAIT_S_MAX = 90.0
@@ -28,19 +27,14 @@ class Site:
     ) -> None:
         self.ledger = folder / "ledger.db"
         self.address = address
-        self._workers: list[Process] = []
-        #: What workers lock whole when they write.
-        self._files = [str(self.ledger)]
-        if address.startswith("sqlite"):
-            self._files.append(address.removeprefix("sqlite:///"))
-        self._environment = {
-            **os.environ,
-            "DATABASE": address,
-            "LEDGER": str(self.ledger),
-            "LEASE_S": str(lease_s),
-            "CHUNK_S": str(chunk_s),
-            "LOOK_S": str(look_s),
-        }
+        self._crew = Crew(
+            "tests.faults.worker",
+            DATABASE=address,
+            LEDGER=str(self.ledger),
+            LEASE_S=str(lease_s),
+            CHUNK_S=str(chunk_s),
+            LOOK_S=str(look_s),
+        )
         with sqlite3.connect(self.ledger) as ledger:
             ledger.execute("PRAGMA journal_mode = WAL")
             ledger.execute("CREATE TABLE sent (key TEXT)")
@@ -48,31 +42,15 @@ class Site:
 
     def start(self, *, crash_at: str = "", syncs: str = "kept sent") -> Process:
         """Start a worker of an application with these syncs, and wait until it works."""
-        environment = {**self._environment, "CRASH_AT": crash_at, "SYNCS": syncs}
-        worker = Process("tests.faults.worker", environment=environment)
-        self._workers.append(worker)
-        worker.wait_for_line("ready")
-        return worker
+        return self._crew.start(CRASH_AT=crash_at, SYNCS=syncs)
 
     def end(self) -> None:
         """End every worker."""
-        for worker in self._workers:
-            worker.end()
+        self._crew.end()
 
     async def freeze(self, worker: Process) -> None:
-        """Stop a worker while it holds no write lock on a SQLite file, jobs or ledger.
-
-        One that is frozen with the lock stops everybody: that is SQLite's nature, and why several
-        processes on one file are not how Headgate scales. On Postgres the locks are freed.
-        """
-        for _ in range(100):
-            worker.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(0.05)
-            if all(map(can_write, self._files)):
-                return
-            worker.send_signal(signal.SIGCONT)
-            await asyncio.sleep(0.01)
-        raise AssertionError("the worker holds a lock whenever it is looked at")
+        """Stop a worker while it holds no write lock on a SQLite file, jobs or ledger."""
+        await freeze(worker, str(self.ledger), self.address)
 
     async def submit(self, count: int, *, days: int = 4, first: int = 0) -> list[str]:
         """So many history jobs, half of them kept and half sent; of connections from `first` on."""
@@ -142,18 +120,6 @@ class Site:
         return App(
             self.address, syncs=[Sync(name=name, source=_Unread()) for name in ("kept", "sent")]
         )
-
-
-def can_write(file: str) -> bool:
-    """Whether nobody holds the write lock of a SQLite file."""
-    database = sqlite3.connect(file, timeout=0)
-    try:
-        database.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError:
-        return False
-    finally:
-        database.close()
-    return True
 
 
 class _Unread:

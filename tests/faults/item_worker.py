@@ -7,18 +7,15 @@ process, so that the provider can judge for itself who was asked for twice, and 
 import asyncio
 import os
 from datetime import timedelta
-from pathlib import Path
 
+from headgate.backends.sql import open_database
 from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
 from headgate.flow.fetch_item import ItemFetcher, fetch_due
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
 from headgate.ports.connector import Context
-from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
 from tests.item_agents import ItemHeartbeat, ItemSweeper
 from tests.unit.values import gates
 
@@ -26,13 +23,6 @@ COLLECTION = "faults.streams"
 BATCH = 20
 #: With nothing due, look again after this.
 REST_S = 0.1
-
-
-def open_address(address: str) -> Database:
-    """The database at that address."""
-    if address.startswith("sqlite"):
-        return SqliteDatabase(Path(address.removeprefix("sqlite:///")), SystemClock())
-    return PostgresDatabase(address, SystemClock())
 
 
 class Provider:
@@ -56,7 +46,7 @@ class Provider:
 async def main() -> None:
     """Fetch until ended."""
     clock = SystemClock()
-    database = open_address(os.environ["DATABASE"])
+    database = open_database(os.environ["DATABASE"], clock)
     await database.open()
     fetching = ItemFetcher(
         items=SqlItems(database),

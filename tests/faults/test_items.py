@@ -1,36 +1,37 @@
 """Items and real processes, one of them killed or frozen: none lost, none fetched twice."""
 
 import asyncio
-import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
+from headgate.backends.sql import open_database
+from headgate.base.clock import SystemClock
 from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
 from headgate.store.sql.item_store import SqlItems
 from tests import stores
-from tests.faults.item_worker import BATCH, COLLECTION, open_address
-from tests.processes import Process, once_on
+from tests.faults.crew import Crew
+from tests.faults.item_worker import BATCH, COLLECTION
+from tests.faults.provider import WAIT_S_MAX, LineProvider, listening
+from tests.processes import Process
 
 ITEMS = 300
 #: Long enough that a busy machine takes no living worker for a dead one.
 LEASE_S = 2.0
-WAIT_S_MAX = 90.0
 
 
-class Provider:
+class Provider(LineProvider):
     """Notes every request, by item and claim; keeps one waiting where that is asked for."""
 
     def __init__(self) -> None:
-        self.port = 0
+        super().__init__()
         self.by_claim: Counter[tuple[str, int]] = Counter()
-        self.by_process: Counter[int] = Counter()
         #: The process whose requests are not answered until this is set.
         self.silent_to: int | None = None
         self.silent_to_all = False
@@ -38,8 +39,6 @@ class Provider:
         #: Items that are being asked for now: the claim is alive, or its holder was cut off.
         self.met: list[str] = []
         self._asking: dict[str, int] = {}
-        self._serving: set[asyncio.Task[None]] = set()
-        self._arrived = asyncio.Condition()
 
     @property
     def by_item(self) -> Counter[str]:
@@ -49,106 +48,60 @@ class Provider:
             counts[item_id] += count
         return counts
 
-    async def until(self, true: Callable[[], bool]) -> None:
-        """Wait for requests until that is true."""
-        async with asyncio.timeout(WAIT_S_MAX), self._arrived:
-            await self._arrived.wait_for(true)
+    async def answer(self, line: bytes) -> None:
+        """Note it, and wait where nothing is said to it."""
+        item_id, token, number = line.decode().split()
+        process = int(number)
+        if self._asking.get(item_id, process) != process:
+            self.met.append(item_id)
+        self._asking[item_id] = process
+        self.by_claim[item_id, int(token)] += 1
+        await self.arrive(process)
+        if self.silent_to_all or process == self.silent_to:
+            await self.speak.wait()
+        self._asking.pop(item_id, None)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one process's requests, one after another."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        process = None
-        with suppress(ConnectionError):
-            while line := await reader.readline():
-                item_id, token, number = line.decode().split()
-                process = int(number)
-                async with self._arrived:
-                    if self._asking.get(item_id, process) != process:
-                        self.met.append(item_id)
-                    self._asking[item_id] = process
-                    self.by_claim[item_id, int(token)] += 1
-                    self.by_process[process] += 1
-                    self._arrived.notify_all()
-                if self.silent_to_all or process == self.silent_to:
-                    await self.speak.wait()
-                self._asking.pop(item_id, None)
-                writer.write(b"ok\n")
-                await writer.drain()
-        # A process that was killed asks for nothing any more.
+    def left(self, line: bytes) -> None:
+        """A process that was killed asks for nothing any more."""
+        process = int(line.split()[-1]) if line else None
         for item_id in [each for each, by in self._asking.items() if by == process]:
             del self._asking[item_id]
-        writer.close()
-        self._serving.discard(task)
-
-    async def hung_up(self) -> None:
-        """Wait until nobody is connected any more."""
-        if self._serving:
-            await asyncio.wait(self._serving, timeout=WAIT_S_MAX)
-
-
-class Workers:
-    """Processes that are gone afterwards."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._started: list[Process] = []
-
-    def start(self, provider: Provider) -> Process:
-        """Start one, and wait until it works."""
-        environment = {
-            **os.environ,
-            "DATABASE": self._address,
-            "PORT": str(provider.port),
-            "LEASE_S": str(LEASE_S),
-        }
-        process = Process("tests.faults.item_worker", environment=environment)
-        self._started.append(process)
-        process.wait_for_line("ready")
-        return process
-
-    def end(self) -> None:
-        """Kill all that still run."""
-        for process in self._started:
-            process.end()
 
 
 class Scene:
-    """A thousand items, a provider, and processes between them."""
+    """Hundreds of items, a provider, and processes between them."""
 
-    def __init__(self, items: SqlItems, provider: Provider, workers: Workers) -> None:
+    def __init__(self, items: SqlItems, provider: Provider, crew: Crew) -> None:
         self.items = items
         self.provider = provider
-        self._workers = workers
+        self._crew = crew
 
     async def start(self) -> Process:
         """Start a worker, and wait until it works."""
-        return await asyncio.to_thread(self._workers.start, self.provider)
+        return await asyncio.to_thread(self._crew.start, PORT=str(self.provider.port))
 
 
 @asynccontextmanager
 async def scene(address: str) -> AsyncIterator[Scene]:
     """A scene that is empty afterwards."""
-    database = open_address(address)
-    provider, workers = Provider(), Workers(address)
+    database, provider = open_database(address, SystemClock()), Provider()
+    crew = Crew("tests.faults.item_worker", DATABASE=address, LEASE_S=str(LEASE_S))
     await database.open()
-    server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
-    provider.port = server.sockets[0].getsockname()[1]
     try:
-        items = SqlItems(database)
-        await items.register([new_item(number) for number in range(ITEMS)])
-        yield Scene(items, provider, workers)
+        async with listening(provider):
+            items = SqlItems(database)
+            await items.register([new_item(number) for number in range(ITEMS)])
+            try:
+                yield Scene(items, provider, crew)
+            finally:
+                crew.end()
+                provider.speak.set()
     finally:
-        workers.end()
-        provider.speak.set()
-        server.close()
-        await provider.hung_up()
         await database.close()
 
 
 def new_item(number: int) -> NewItem:
-    """One of the thousand, or one more."""
+    """One of them, or one more."""
     return NewItem(
         id=f"item_{number:04d}",
         collection=COLLECTION,
@@ -206,26 +159,6 @@ async def test_of_two_workers_one_is_killed_and_nothing_is_lost_or_fetched_twice
         assert 1 <= len(crashed) <= BATCH
         assert sum(provider.by_item.values()) == ITEMS + 1
         assert second.poll() is None
-
-
-@once_on("postgres")
-async def test_two_workers_share_the_items_and_fetch_each_once(address: str) -> None:
-    async with scene(address) as place:
-        # Given two workers, of which the first waits for the second
-        provider = place.provider
-        provider.silent_to_all = True
-        workers = [await place.start(), await place.start()]
-        await provider.until(lambda: len(provider.by_process) == 2)
-        provider.speak.set()
-
-        # When they have done everything between them
-        await all_done(place.items)
-
-        # Then nothing was asked for twice, by anybody
-        assert await judge(place.items, provider) == []
-        assert provider.met == []
-        assert sum(provider.by_item.values()) == ITEMS
-        assert set(provider.by_process) == {worker.pid for worker in workers}
 
 
 @pytest.mark.parametrize("address", ["postgres"], indirect=True)

@@ -1,7 +1,6 @@
 """The outbox and real processes: one killed or frozen while it sends, two at once."""
 
 import asyncio
-import os
 import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,8 +12,8 @@ from headgate.base.encoding import hash_text, to_json
 from headgate.model.delivery import Delivery
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter, NewMessage
+from tests.faults.crew import Crew, freeze
 from tests.faults.drain_worker import TOPIC, open_app
-from tests.faults.harness import can_write
 from tests.faults.receiver import Receiver, receiving
 from tests.processes import Process, once_on
 
@@ -30,27 +29,18 @@ class Scene:
     def __init__(self, app: App, receiver: Receiver, address: str) -> None:
         self.app = app
         self.receiver = receiver
-        self._address = address
-        self.processes: list[Process] = []
+        self.address = address
+        self.crew = Crew(
+            "tests.faults.drain_worker",
+            DATABASE=address,
+            URL=receiver.url,
+            KEY=receiver.key,
+            LEASE_S=str(LEASE_S),
+        )
 
     async def start(self, *, crash_at: str = "") -> Process:
         """Start a process that drains, and wait until it does."""
-        environment = {
-            **os.environ,
-            "DATABASE": self._address,
-            "URL": self.receiver.url,
-            "KEY": self.receiver.key,
-            "LEASE_S": str(LEASE_S),
-            "CRASH_AT": crash_at,
-        }
-
-        def start() -> Process:
-            process = Process("tests.faults.drain_worker", environment=environment)
-            self.processes.append(process)
-            process.wait_for_line("ready")
-            return process
-
-        return await asyncio.to_thread(start)
+        return await asyncio.to_thread(self.crew.start, CRASH_AT=crash_at)
 
     async def deliveries(self) -> Sequence[Delivery]:
         """All of them."""
@@ -67,51 +57,37 @@ class Scene:
         assert set(self.receiver.accepted) == {each.message_id for each in found}
         assert self.receiver.changed == []
 
-    async def freeze(self, process: Process) -> None:
-        """Stop a process while it does not hold the write lock of a SQLite file."""
-        for _ in range(100):
-            process.send_signal(signal.SIGSTOP)
-            await asyncio.sleep(0.02)
-            file = self._address.removeprefix("sqlite:///")
-            if file == self._address or can_write(file):
-                return
-            process.send_signal(signal.SIGCONT)
-        raise AssertionError("the process holds the lock whenever it is looked at")
 
-
-def new_orders(first: int, count: int, *, bad: bool = False) -> list[NewMessage]:
+def new_orders(first: int, count: int) -> list[NewMessage]:
     """Messages about orders, each with its own id as key."""
-    found = []
-    for number in range(first, first + count):
-        payload = to_json({"order": number, **({"bad": True} if bad else {})})
-        found.append(
-            NewMessage(
-                id=f"message_{number:06d}",
-                topic=TOPIC,
-                key=f"message_{number:06d}",
-                payload=payload,
-                payload_hash=hash_text(payload),
-                targets=["local"],
-            )
+    payloads = {number: to_json({"order": number}) for number in range(first, first + count)}
+    return [
+        NewMessage(
+            id=f"message_{number:06d}",
+            topic=TOPIC,
+            key=f"message_{number:06d}",
+            payload=payload,
+            payload_hash=hash_text(payload),
+            targets=["local"],
         )
-    return found
+        for number, payload in payloads.items()
+    ]
 
 
 @asynccontextmanager
-async def scene(address: str, orders: int = ORDERS) -> AsyncIterator[Scene]:
+async def scene(address: str) -> AsyncIterator[Scene]:
     """A scene whose processes are gone afterwards."""
     async with (
         receiving() as receiver,
         open_app(address, receiver.url, key=receiver.key, lease_s=LEASE_S) as app,
     ):
-        await app._outbox_store.add_messages(new_orders(1, orders))
+        await app._outbox_store.add_messages(new_orders(1, ORDERS))
         place = Scene(app, receiver, address)
         try:
             yield place
         finally:
             receiver.answers.set()
-            for process in place.processes:
-                await asyncio.to_thread(process.end)
+            await asyncio.to_thread(place.crew.end)
 
 
 @pytest.mark.parametrize(
@@ -157,18 +133,6 @@ async def test_what_a_killed_drain_was_sending_arrives_once(address: str, crash_
 
 
 @once_on("postgres")
-async def test_two_drains_at_once_send_nothing_twice(address: str) -> None:
-    async with scene(address, orders=200) as place:
-        await asyncio.gather(place.start(), place.start())
-
-        await place.all_sent()
-
-        assert place.receiver.met == []
-        assert set(place.receiver.arrivals.values()) == {1}
-        assert {each.token for each in await place.deliveries()} == {1}
-
-
-@once_on("postgres")
 @pytest.mark.fault(4)
 async def test_a_drain_that_was_frozen_for_longer_than_its_lease_changes_nothing(
     address: str,
@@ -179,14 +143,14 @@ async def test_a_drain_that_was_frozen_for_longer_than_its_lease_changes_nothing
         receiver.answers.clear()
         frozen = await place.start()
         await receiver.until(lambda: receiver.requests == 4)
-        await place.freeze(frozen)
+        await freeze(frozen, address)
         receiver.answers.set()
 
         # When another has sent everything
         other = await place.start()
         await place.all_sent()
-        await asyncio.to_thread(other.end)
-        place.processes.remove(other)
+        other.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(other.wait)
         before = await place.deliveries()
         arrivals = receiver.arrivals.copy()
 

@@ -7,19 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from headgate.backends.sql import open_database
 from headgate.base.clock import ManualClock
 from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
 from tests import processes, stores
 from tests.connecting import fill_connections, key_entries, opened_tokens, vault
-
-
-def open_address(address: str) -> Database:
-    if address.startswith("sqlite"):
-        return SqliteDatabase(Path(address.removeprefix("sqlite:///")), ManualClock(stores.START))
-    return PostgresDatabase(address, ManualClock(stores.START))
 
 
 def run(folder: Path, address: str, *command: str, **more: str) -> processes.Ended:
@@ -27,8 +19,7 @@ def run(folder: Path, address: str, *command: str, **more: str) -> processes.End
     keys = str(folder / "keys")
     # Without systems: this database has the engine's tables alone.
     own = {"HEADGATE_DATABASE": address, "HEADGATE_KEY_FILE": keys, "HEADGATE_SYSTEMS": ""}
-    environment = {**own, **more}
-    return processes.run(*command, environment={**os.environ, **environment})
+    return processes.run(*command, environment={**os.environ, **own, **more})
 
 
 @processes.once_on("sqlite")
@@ -38,7 +29,7 @@ async def test_a_rotation_that_is_killed_is_finished_by_the_next(
     tmp_path: Path, address: str
 ) -> None:
     # Given connections under an old key
-    database = open_address(address)
+    database = open_database(address, ManualClock(stores.START))
     await database.open()
     try:
         store = SqlConnections(database)
