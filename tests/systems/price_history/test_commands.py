@@ -1,11 +1,12 @@
-"""The commands in processes of their own, against a shop and a backend that are served."""
+"""The commands, against a shop and a backend that are served."""
 
 import json
 import re
 import shutil
 import signal
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from headgate.sandbox.price_history.sandbox import PriceHistory
 from headgate.sandbox.serving import serving
 from headgate.sandbox.shop.sandbox import Shop
 from tests import processes
+from tests.systems.commands import run_here
 
 #: Nobody listens there.
 NOWHERE = "http://127.0.0.1:9"
@@ -27,7 +29,7 @@ class Scraper:
         self.folder = folder
         self.backend = backend
         self.place = place
-        self._environment = {
+        self.environment = {
             "HEADGATE_SYSTEMS": "price-history",
             "HEADGATE_DATABASE": "sqlite:///scraper.db",
             "HEADGATE_SHOP_URL": shop,
@@ -38,17 +40,30 @@ class Scraper:
 
     def run(self, *arguments: str, **changed: str) -> processes.Ended:
         """Run a command of the system; what it printed."""
-        return processes.run(
-            "headgate",
-            "price-history",
-            *arguments,
-            environment={**self._environment, **changed},
-            folder=self.folder,
-        )
+        environment = {**self.environment, **changed}
+        return run_here(environment, self.folder, "price-history", *arguments)
 
-    def environment(self, **changed: str) -> Mapping[str, str]:
-        """What its commands are run with."""
-        return {**self._environment, **changed}
+    def outbox(self, *arguments: str, **changed: str) -> processes.Ended:
+        """Run `headgate outbox …` there."""
+        return run_here({**self.environment, **changed}, self.folder, "outbox", *arguments)
+
+    def write(self, statement: str) -> None:
+        """Change its database by hand."""
+        with sqlite3.connect(self.folder / "scraper.db") as db:
+            db.execute(statement)
+
+    @contextmanager
+    def worker(self, **changed: str) -> Iterator[processes.Process]:
+        """`sync-worker` in a process of its own, which must end well when it is told to."""
+        with processes.started(
+            *("headgate", "price-history", "sync-worker"),
+            environment={**self.environment, **changed},
+            folder=self.folder,
+        ) as worker:
+            yield worker
+            worker.send_signal(signal.SIGTERM)
+            self.worker_said = worker.stdout.read()
+            assert worker.wait() == 0
 
     def statuses(self) -> dict[str, int]:
         """How many batches there are, by status."""
@@ -77,19 +92,14 @@ def scraper(tmp_path: Path, store_file: Path) -> Iterator[Scraper]:
 
 
 def test_a_run_is_scraped_and_delivered(scraper: Scraper) -> None:
-    ended = scraper.run("scrape")
+    # The prices may be anybody's
+    ended = scraper.run("scrape", "--user", "jürgen")
     assert ended.code == 0, ended.stderr
     assert ended.stdout == "default: sent 3 · waiting 0 · dead 0\n"
     # The command is its own worker
     assert "no worker" not in ended.stderr
     assert scraper.statuses() == {"sent": 3}
     assert scraper.accepted() > 30
-
-
-def test_the_prices_may_be_anybodys(scraper: Scraper) -> None:
-    ended = scraper.run("scrape", "--user", "jürgen")
-    assert ended.code == 0, ended.stderr
-    assert scraper.statuses() == {"sent": 3}
 
 
 def test_what_was_scraped_while_the_backend_was_down_is_delivered_later(scraper: Scraper) -> None:
@@ -99,8 +109,7 @@ def test_what_was_scraped_while_the_backend_was_down_is_delivered_later(scraper:
     assert told["delivered"] == {"default": {"sent": 0, "waiting": 3, "dead": 0}}
     assert (scraper.statuses(), scraper.accepted()) == ({"failed": 3}, 0)
 
-    with sqlite3.connect(scraper.folder / "scraper.db") as db:
-        db.execute("UPDATE headgate_deliveries SET next_attempt_at = 0")
+    scraper.write("UPDATE headgate_deliveries SET next_attempt_at = 0")
     limited = scraper.run("sync-pending", "--limit", "2", "--run-id", told["run_id"])
     assert (limited.code, scraper.statuses()) == (0, {"failed": 1, "sent": 2})
     assert "default: processed 2 · sent 2 · failed 0 · dead 0" in limited.stdout
@@ -127,11 +136,7 @@ def test_what_was_scraped_without_a_backend_is_delivered_to_one_that_is_configur
     assert "headgate outbox replay" in document["next"]
 
     for added in (6, 0):
-        replayed = processes.run(
-            *("headgate", "outbox", "replay", *advice.split(), "--json"),
-            environment=scraper.environment(),
-            folder=scraper.folder,
-        )
+        replayed = scraper.outbox("replay", *advice.split(), "--json")
         assert json.loads(replayed.stdout)["messages"] == added
     assert scraper.run("sync-pending").code == 0
     assert scraper.statuses() == {"sent": 6}
@@ -169,7 +174,9 @@ def test_a_wrong_key_stops_the_backend_and_kills_nothing(scraper: Scraper) -> No
     assert ended.code == 1
     assert "default has stopped: it answered 401" in ended.stderr
     assert "wrong" not in ended.stdout + ended.stderr.replace("missing or wrong", "")
-    assert scraper.run("sync-pending").code == 0
+    # Named twice in the settings, it is drained once
+    ended = scraper.run("sync-pending", HEADGATE_PRICE_HISTORY_TARGETS="default,default")
+    assert ended.stdout == "default: processed 3 · sent 3 · failed 0 · dead 0\n"
     assert scraper.statuses() == {"sent": 3}
 
 
@@ -204,46 +211,9 @@ def test_production_gets_nothing_unless_it_is_named_twice(scraper: Scraper) -> N
     assert scraper.accepted("production") > 30
 
 
-def test_a_backend_that_is_named_twice_in_the_settings_is_drained_once(scraper: Scraper) -> None:
-    scraper.run("scrape", SYNC_API_KEY="wrong")
-    ended = scraper.run("sync-pending", HEADGATE_PRICE_HISTORY_TARGETS="default,default")
-    assert ended.stdout == "default: processed 3 · sent 3 · failed 0 · dead 0\n"
-
-
-def test_the_worker_delivers_until_it_is_stopped(scraper: Scraper) -> None:
-    scraper.run("scrape", SYNC_API_KEY="wrong")
-    environment = scraper.environment(SYNC_WORKER_INTERVAL_MS="200", SYNC_WORKER_BATCH_LIMIT="2")
-    with processes.started(
-        "headgate", "price-history", "sync-worker", environment=environment, folder=scraper.folder
-    ) as worker:
-        while scraper.statuses() != {"sent": 3}:
-            assert worker.stderr.readline(), "it has ended"
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait() == 0
-        assert "default: processed 3 · sent 3 · failed 0 · dead 0" in worker.stdout.read()
-
-
-def test_the_worker_forgets_what_was_delivered_long_enough_ago(scraper: Scraper) -> None:
-    scraper.run("scrape", SYNC_API_KEY="wrong")
-    assert scraper.run("sync-pending", "--limit", "2").code == 0
-    with sqlite3.connect(scraper.folder / "scraper.db") as db:
-        two_days_us = 2 * 86_400 * 10**6
-        db.execute(f"UPDATE headgate_deliveries SET sent_at = sent_at - {two_days_us}")
-    environment = scraper.environment(HEADGATE_KEEP_SENT_DAYS="1")
-    with processes.started(
-        "headgate", "price-history", "sync-worker", environment=environment, folder=scraper.folder
-    ) as worker:
-        while "drain_ended" not in (line := worker.stderr.readline()):
-            assert line, "it has ended"
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait() == 0
-    assert scraper.statuses() == {"sent": 1}
-
-
 def test_prices_can_be_sent_elsewhere_by_hand(scraper: Scraper) -> None:
     scraper.run("scrape", SYNC_API_URL=NOWHERE)
-    with sqlite3.connect(scraper.folder / "scraper.db") as db:
-        db.execute("UPDATE headgate_deliveries SET next_attempt_at = 0")
+    scraper.write("UPDATE headgate_deliveries SET next_attempt_at = 0")
     key = scraper.folder / "staging.key"
     key.write_text(scraper.place.api_key("staging") + "\n", encoding="utf-8")
     key.chmod(0o600)
@@ -255,60 +225,56 @@ def test_prices_can_be_sent_elsewhere_by_hand(scraper: Scraper) -> None:
     assert (scraper.accepted("staging") > 30, scraper.accepted("local")) == (True, 0)
 
 
-@pytest.mark.parametrize(
-    ("changed", "arguments", "named"),
-    [
+def test_the_worker_delivers_until_it_is_stopped(scraper: Scraper) -> None:
+    scraper.run("scrape", SYNC_API_KEY="wrong")
+    settings = {"SYNC_WORKER_INTERVAL_MS": "200", "SYNC_WORKER_BATCH_LIMIT": "2"}
+    with scraper.worker(**settings) as worker:
+        while scraper.statuses() != {"sent": 3}:
+            assert worker.stderr.readline(), "it has ended"
+    assert "default: processed 3 · sent 3 · failed 0 · dead 0" in scraper.worker_said
+
+
+def test_the_worker_forgets_what_was_delivered_long_enough_ago(scraper: Scraper) -> None:
+    scraper.run("scrape", SYNC_API_KEY="wrong")
+    assert scraper.run("sync-pending", "--limit", "2").code == 0
+    scraper.write(f"UPDATE headgate_deliveries SET sent_at = sent_at - {2 * 86_400 * 10**6}")
+    with scraper.worker(HEADGATE_KEEP_SENT_DAYS="1") as worker:
+        while "drain_ended" not in (line := worker.stderr.readline()):
+            assert line, "it has ended"
+    assert scraper.statuses() == {"sent": 1}
+
+
+def test_what_is_wrong_is_named(scraper: Scraper) -> None:
+    wrong: list[tuple[dict[str, str], list[str], list[str]]] = [
         ({"SYNC_API_KEY": "", "API_KEY": "k"}, ["sync-pending"], ["API_KEY", "SYNC_API_KEY"]),
         ({"SYNC_API_URL": "", "SYNC_API_KEY": ""}, ["sync-pending"], ["BACKEND_API_URL"]),
         ({"HEADGATE_SHOP_URL": ""}, ["scrape"], ["HEADGATE_SHOP_URL"]),
         ({"SYNC_WORKER_BATCH_LIMIT": "0"}, ["sync-worker"], ["SYNC_WORKER_BATCH_LIMIT"]),
         ({}, ["sync-pending", "--env", "staging"], ["staging", "default"]),
         ({}, ["sync-pending", "--api-key", "k"], ["--api-key-file"]),
-    ],
-)
-def test_what_is_wrong_is_named(
-    scraper: Scraper, changed: dict[str, str], arguments: list[str], named: list[str]
-) -> None:
-    ended = scraper.run(*arguments, **changed)
-    assert ended.code in (2, 4)
-    assert all(each in ended.stderr for each in named), ended.stderr
-    assert "Traceback" not in ended.stderr
+    ]
+    for changed, arguments, named in wrong:
+        ended = scraper.run(*arguments, **changed)
+        assert ended.code in (2, 4)
+        assert all(each in ended.stderr for each in named), ended.stderr
+        assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "chosen"),
-    [
-        (("drain",), True),
-        (("worker",), True),
-        (("list",), True),
-        (("list", "--env", "staging"), False),
-        (("replay", "--env", "staging", "--since", "2026-01-01"), False),
-        *(
-            pytest.param(each, chosen, marks=pytest.mark.thorough)
-            for each, chosen in (
-                (("drain",), False),
-                (("worker",), False),
-                (("list",), False),
-                (("list", "--env", "staging"), True),
-                (("replay", "--env", "staging", "--since", "2026-01-01"), True),
-                (("resume", "--env", "staging"), True),
-                (("resume", "--env", "staging"), False),
-            )
-        ),
-    ],
-)
+@pytest.mark.parametrize("chosen", [True, False])
 def test_half_a_pair_is_named_by_every_command_that_needs_it(
-    scraper: Scraper, arguments: tuple[str, ...], chosen: bool
+    scraper: Scraper, chosen: bool
 ) -> None:
-    environment = dict(scraper.environment(SCRAPER_API_URL_STAGING=scraper.backend))
+    scraper.environment["SCRAPER_API_URL_STAGING"] = scraper.backend
     if not chosen:
         # Then all that are installed are to be started.
-        del environment["HEADGATE_SYSTEMS"]
-    ended = processes.run(
-        *("headgate", "outbox", *arguments), environment=environment, folder=scraper.folder
-    )
-    assert ended.code == (0 if arguments == ("list",) else 2)
+        del scraper.environment["HEADGATE_SYSTEMS"]
     told = "SCRAPER_API_KEY_STAGING: is not set, and SCRAPER_API_URL_STAGING is: set both"
-    assert f"price-history is not started ({told})" in ended.stderr
-    # What others lack, of which nothing is set, is of no interest here.
-    assert "headgate.toml" not in ended.stderr and "STRAVA" not in ended.stderr
+    for command in (
+        *("drain", "worker", "list", "list --env staging", "resume --env staging"),
+        "replay --env staging --since 2026-01-01",
+    ):
+        ended = scraper.outbox(*command.split())
+        assert ended.code == (0 if command == "list" else 2), command
+        assert f"price-history is not started ({told})" in ended.stderr
+        # What others lack, of which nothing is set, is of no interest here.
+        assert "headgate.toml" not in ended.stderr and "STRAVA" not in ended.stderr

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
 
@@ -28,20 +27,6 @@ from tests.web import test_openapi
 from tests.web.callers import problem
 
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture
-async def receiver(address: str) -> AsyncIterator[Receiver]:
-    """A server on each database in turn."""
-    async with receiving(address) as receiver:
-        yield receiver
-
-
-@pytest.fixture
-async def local(sqlite_address: str) -> AsyncIterator[Receiver]:
-    """A server on SQLite, for what does not touch the database."""
-    async with receiving(sqlite_address) as receiver:
-        yield receiver
 
 
 # ---- a batch -----------------------------------------------------------------------------------
@@ -123,8 +108,8 @@ async def test_other_content_is_a_conflict_of_that_item_alone(receiver: Receiver
         assert after[:3] == before and [row["productId"] for row in after] == ["1", "2", "3", "4"]
 
 
-async def test_of_two_in_one_batch_the_first_counts(receiver: Receiver) -> None:
-    ada = await receiver.scraper()
+async def test_of_two_in_one_batch_the_first_counts(local: Receiver) -> None:
+    ada = await local.scraper()
 
     answer = await ada.post(BATCH, json=batch(item(1), item(1), item(1, price=8), {}, item(2)))
 
@@ -261,8 +246,8 @@ async def test_numbers_beyond_all_measure_are_errors_of_their_item(local: Receiv
     assert [row["price"] for row in await listed(ada)] == ["9" * 18 + ".5"]
 
 
-async def test_a_full_batch_fits_and_a_larger_body_is_refused(receiver: Receiver) -> None:
-    ada = await receiver.scraper()
+async def test_a_full_batch_fits_and_a_larger_body_is_refused(local: Receiver) -> None:
+    ada = await local.scraper()
     full = batch(*[item(number, note="x" * 3000) for number in range(ITEMS_MAX)])
 
     answer = await ada.post(BATCH, json=full)
@@ -270,7 +255,7 @@ async def test_a_full_batch_fits_and_a_larger_body_is_refused(receiver: Receiver
     elsewhere = await ada.post("/v1/jobs", json={"source": "x" * 70_000})
 
     assert answer.json() == {"accepted": ITEMS_MAX, "errors": []}
-    assert await receiver.count() == ITEMS_MAX
+    assert await local.count() == ITEMS_MAX
     problem(large, 413, "payload_too_large")
     problem(elsewhere, 413, "payload_too_large")
 
@@ -327,7 +312,8 @@ async def test_the_same_batch_from_two_servers_at_once_is_stored_once(
 ) -> None:
     # Given the same prices, in orders in which two transactions could wait for each other
     ada = await receiver.scraper()
-    items = [item(number, note="x" * 500) for number in range(ITEMS_MAX)]
+    size = 300
+    items = [item(number, note="x" * 500) for number in range(size)]
     bodies = [batch(*items), batch(*reversed(items))]
 
     # When two servers get both, again and again, without a key
@@ -339,16 +325,16 @@ async def test_the_same_batch_from_two_servers_at_once_is_stored_once(
 
     # Then each is told that all were accepted, and each price is there once
     assert [(each.status_code, each.json()) for each in answers] == [
-        (201, {"accepted": ITEMS_MAX, "errors": []})
+        (201, {"accepted": size, "errors": []})
     ] * 8
-    assert await receiver.count() == ITEMS_MAX
+    assert await receiver.count() == size
 
 
 async def test_of_two_batches_that_differ_one_wins_each_price(
     address: str, receiver: Receiver
 ) -> None:
     ada = await receiver.scraper()
-    size = 200
+    size = 100
     cheap = batch(*[item(number, price=1) for number in range(size)])
     dear = batch(*[item(number, price=2) for number in reversed(range(size))])
 
