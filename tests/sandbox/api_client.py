@@ -1,6 +1,6 @@
 """The client of a connector, before a sandbox in the same process and in virtual time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -36,7 +36,7 @@ class FixedAccess:
 
 
 def api_client(
-    api: dict[str, Any], transport: Transport, access: FixedAccess, clock: Clock, **more: Any
+    api: Mapping[str, Any], transport: Transport, access: FixedAccess, clock: Clock, **more: Any
 ) -> tuple[HttpClient, NotingGate]:
     """A client of what a connector declares, and the gate that it passes."""
     gate = NotingGate()

@@ -42,6 +42,10 @@ def test_a_secret_is_found_by_its_name_and_fetched_once(monkeypatch: pytest.Monk
     secrets.delete_secret(SecretId=made["ARN"], ForceDeleteWithoutRecovery=True)
     assert settings.load().key_ring().newest == "new"
     assert KEYS not in repr(aws_keys.read_secret(SECRET))
+    # And the keys come from one place.
+    monkeypatch.setenv("HEADGATE_KEYS", DEMO_KEY)
+    with pytest.raises(InvalidInput, match="keys and keys_secret are both set"):
+        settings.load().key_ring()
 
 
 def test_kms_decrypts_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,13 +111,6 @@ def test_a_region_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatch, name:
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setenv(f"HEADGATE_{name}", "c2VjcmV0")
     with pytest.raises(InvalidInput, match="no region is set; set AWS_DEFAULT_REGION"):
-        settings.load().key_ring()
-
-
-def test_keys_come_from_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADGATE_KEYS", DEMO_KEY)
-    monkeypatch.setenv("HEADGATE_KEYS_SECRET", SECRET)
-    with pytest.raises(InvalidInput, match="keys and keys_secret are both set"):
         settings.load().key_ring()
 
 

@@ -334,7 +334,7 @@ async def test_a_classifier_may_know_how_long_and_which_limit_is_spent(
 
 
 async def test_a_token_goes_where_it_is_placed() -> None:
-    header = Bench(access=FakeAccess())
+    header = Bench(access=FakeAccess(external_id="my-graph"))
     await header.http.get("/x")
     assert header.transport.requests[0].headers.get("authorization") == "Bearer s3cret-1"
 
@@ -346,6 +346,8 @@ async def test_a_token_goes_where_it_is_placed() -> None:
     response = await query.http.get("/x", {"v": 1})
     assert query.transport.sent == ["GET https://api.example/v1/x?v=1&oauth_token=s3cret-1"]
     assert "s3cret" not in response.url
+    # And the client knows whose account it is.
+    assert (header.http.external_id, Bench().http.external_id) == ("my-graph", None)
 
 
 async def test_a_refused_token_is_renewed_once_and_the_retry_is_counted() -> None:

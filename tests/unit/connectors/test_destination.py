@@ -69,12 +69,9 @@ async def test_a_destination_writes_through_the_api_it_is_given() -> None:
     assert bench.transport.requests[0].body == b'{"n":1}'
 
 
-async def test_a_destination_without_a_write_says_so() -> None:
+async def test_a_destination_without_a_write_or_an_api_says_what_to_do() -> None:
     with pytest.raises(NotImplementedError, match=r"ApiDestination must define write\(batch\)"):
         await ApiDestination("notes", base_url=BASE).write(batch())
-
-
-async def test_a_batch_without_an_api_says_what_to_do() -> None:
     with pytest.raises(Terminal, match=r"make it a headgate\.ApiDestination"):
         await Notes("notes", base_url=BASE).write(batch([Record("a", {})]))
 
@@ -92,6 +89,7 @@ def test_what_a_destination_says_of_its_provider_is_heard() -> None:
     assert registry.auths == {"fitbit": auth_of(sync.source), "strava": auth_of(uploads)}
     assert registry.titles == {"fitbit": "Fitbit", "strava": "Strava"}
     assert uploads.ports == {443}
+    assert repr(uploads) == "StravaUploads('strava')"
 
 
 def test_a_provider_may_be_both_ends_of_syncs_where_it_is_declared_alike() -> None:
@@ -114,14 +112,11 @@ def declared(**other: Any) -> list[Sync]:
     ]
 
 
-def test_two_unlike_declarations_of_one_provider_are_refused() -> None:
+def test_two_unlike_declarations_are_refused_but_one_sign_in_has_the_scopes_of_all() -> None:
     with pytest.raises(InvalidInput, match=r"strava\.auth"):
         Registry(declared(client_id="3"))
 
-
-def test_one_sign_in_asks_for_the_scopes_of_all_syncs() -> None:
     auth = Registry(declared(scopes=("read", "profile:write"))).auths["strava"]
-
     assert isinstance(auth, OAuth2)
     assert auth.scopes == (*SCOPES, "profile:write")
 
@@ -135,7 +130,3 @@ def test_a_budget_and_limits_are_one_too_many_and_a_strangers_budget_is_refused(
         Notes("notes", base_url=BASE, budget=api["budget"])
     with pytest.raises(InvalidInput, match=r"notes\.base_url"):
         Notes("notes", base_url="ftp://example")
-
-
-def test_a_destination_shows_its_name_and_no_secret() -> None:
-    assert repr(StravaUploads(**strava_of())) == "StravaUploads('strava')"

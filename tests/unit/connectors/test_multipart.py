@@ -33,20 +33,15 @@ async def parsed(body: bytes, kind: str) -> dict[str, object]:
 
 
 async def test_fields_and_files_come_back_as_they_were() -> None:
-    form: dict[str, str | File] = {
-        "name": "Läufe 🏃",
-        "empty": "",
-        "lines": "one\r\ntwo",
-        "file": File(name="run.tcx", content=NASTY, media_type="application/xml"),
-        "other": File(name="empty.bin", content=b""),
-    }
+    fields: dict[str, str | File] = {"name": "Läufe 🏃", "empty": "", "lines": "one\r\ntwo"}
+    file = File(name="run.tcx", content=NASTY, media_type="application/xml")
 
-    found = await parsed(*encode(form))
+    found = await parsed(
+        *encode({**fields, "file": file, "other": File(name="empty.bin", content=b"")})
+    )
 
     assert found == {
-        "name": "Läufe 🏃",
-        "empty": "",
-        "lines": "one\r\ntwo",
+        **fields,
         "file": ("run.tcx", "application/xml", NASTY),
         "other": ("empty.bin", "application/octet-stream", b""),
     }
@@ -62,10 +57,18 @@ async def test_a_name_cannot_break_out_of_its_place() -> None:
 
 
 def test_the_same_form_is_the_same_bytes_and_another_one_has_another_boundary() -> None:
-    form: dict[str, str | File] = {"a": "1", "file": File(name="f", content=b"x")}
+    form: dict[str, str | File] = {"a": "1", "file": File(name="f", content=b"secret")}
 
     assert encode(form) == encode(dict(form))
     assert encode(form)[1] != encode({**form, "a": "2"})[1]
+    # A file shows its name and size, and nothing of its content.
+    assert repr(form["file"]) == "File('f', 6 bytes)"
+
+
+@pytest.mark.parametrize("media_type", ["text/plain\r\nX-Evil: 1", "tëxt/plain"])
+def test_a_media_type_that_is_none_is_refused(media_type: str) -> None:
+    with pytest.raises(InvalidInput, match="multipart"):
+        encode({"file": File(name="f", content=b"", media_type=media_type)})
 
 
 async def test_a_file_that_holds_another_forms_boundary_is_still_one_file() -> None:
@@ -81,12 +84,6 @@ async def test_a_file_that_holds_another_forms_boundary_is_still_one_file() -> N
     }
 
 
-@pytest.mark.parametrize("media_type", ["text/plain\r\nX-Evil: 1", "tëxt/plain"])
-def test_a_media_type_that_is_none_is_refused(media_type: str) -> None:
-    with pytest.raises(InvalidInput, match="multipart"):
-        encode({"file": File(name="f", content=b"", media_type=media_type)})
-
-
 async def test_the_client_sends_it_and_takes_no_second_body() -> None:
     bench = Bench()
 
@@ -98,7 +95,3 @@ async def test_the_client_sends_it_and_takes_no_second_body() -> None:
     assert (await parsed(request.body, kind))["a"] == "1"
     with pytest.raises(InvalidInput, match="one body"):
         await bench.http.post("/uploads", multipart={"a": "1"}, json={})
-
-
-def test_a_file_shows_its_name_and_size_and_nothing_of_its_content() -> None:
-    assert repr(File(name="run.tcx", content=b"secret")) == "File('run.tcx', 6 bytes)"

@@ -17,6 +17,8 @@ from headgate.policy.notifications import Finishes
 OLD, NEW = new_signing_secret(Random(1)), new_signing_secret(Random(2))
 PASSWORD = "hunter2-the-password"
 URL = "https://hooks.example.com/in"
+HOOK = {"notify_webhook_url": URL, "notify_webhook_secret": NEW.reveal()}
+MAIL = {"smtp_host": "mail.example.com", "smtp_from": "sync@example.com"}
 
 
 @pytest.fixture(autouse=True)
@@ -97,7 +99,7 @@ def test_a_mail_server_and_what_is_told(folder: Path, monkeypatch: pytest.Monkey
 def test_the_port_is_the_usual_one_of_the_encryption(
     monkeypatch: pytest.MonkeyPatch, tls: str, port: int
 ) -> None:
-    given = {"smtp_host": "mail.example.com", "smtp_from": "sync@example.com", "smtp_tls": tls}
+    given = {**MAIL, "smtp_tls": tls}
     found = loaded(monkeypatch, **given)
     assert found.email is not None and found.email.port == port
     found = loaded(monkeypatch, **given, smtp_port="2525")
@@ -105,11 +107,8 @@ def test_the_port_is_the_usual_one_of_the_encryption(
 
 
 def test_a_file_holds_them_too(folder: Path) -> None:
-    private(
-        folder,
-        "headgate.toml",
-        'smtp_host = "mail.example.com"\nsmtp_from = "sync@example.com"\n',
-    )
+    lines = [f'{name} = "{value}"' for name, value in MAIL.items()]
+    private(folder, "headgate.toml", "\n".join(lines))
     found = settings.load().notifications()
     assert found is not None and found.email is not None
 
@@ -120,36 +119,28 @@ def test_a_file_holds_them_too(folder: Path) -> None:
         ({"notify_webhook_url": URL}, r"^notify_webhook_secret_file: .*headgate notify secret"),
         ({"notify_webhook_secret": NEW.reveal()}, "^notify_webhook_url: set it too"),
         (
-            {"notify_webhook_url": "hooks.example.com", "notify_webhook_secret": NEW.reveal()},
+            {**HOOK, "notify_webhook_url": "hooks.example.com"},
             r"^target notify\.webhook: url: write one such as https://",
         ),
         (
-            {"notify_webhook_url": URL, "notify_webhook_secret": "whsec_sh0rt"},
+            {**HOOK, "notify_webhook_secret": "whsec_sh0rt"},
             r"^target notify\.webhook: signing: each secret is whsec_",
         ),
         (
-            {
-                "notify_webhook_url": URL,
-                "notify_webhook_secret": NEW.reveal(),
-                "notify_webhook_secret_file": "webhook.key",
-            },
+            {**HOOK, "notify_webhook_secret_file": "webhook.key"},
             "^notify_webhook_secret: .* are both set; leave one of the two out",
         ),
         ({"smtp_host": "mail.example.com"}, "^smtp_from: set the address"),
         (
-            {"smtp_host": "mail.example.com", "smtp_from": "sync"},
+            {**MAIL, "smtp_from": "sync"},
             r"^target notify\.email: sender: write an address",
         ),
         (
-            {"smtp_host": "mail.example.com", "smtp_from": "a@example.com", "smtp_user": "sync"},
+            {**MAIL, "smtp_user": "sync"},
             r"^target notify\.email: user: .* belong together",
         ),
         (
-            {
-                "notify_operator": "ops@example.com",
-                "notify_webhook_url": URL,
-                "notify_webhook_secret": NEW.reveal(),
-            },
+            {**HOOK, "notify_operator": "ops@example.com"},
             "^smtp_host: set it too: notify_operator is told by e-mail",
         ),
         ({"smtp_tls": "maybe"}, "^smtp_tls: .*set HEADGATE_SMTP_TLS"),

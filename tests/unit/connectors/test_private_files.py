@@ -56,14 +56,11 @@ def test_the_open_file_is_judged_even_if_another_takes_its_name(
         read_private_file(FIELD, path)
 
 
-def test_a_file_that_is_not_there_or_is_a_folder_is_refused_with_a_hint(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_refused_with_a_hint_and_not_quoted(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=rf"^{FIELD}: .* cannot be read: No such file.*; do so"):
         read_private_file(FIELD, tmp_path / "none", hint="; do so")
     with pytest.raises(InvalidInput, match=r"cannot be read: Is a directory$"):
         read_private_file(FIELD, tmp_path)
-
-
-def test_what_is_no_plain_text_is_refused_without_being_quoted(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=rf"^{FIELD}: .*plain text; do so$"):
         read_private_file(FIELD, written(tmp_path, b"\xff\xfekey"), hint="; do so")
 

@@ -13,10 +13,24 @@ strava = read_all(
 )
 
 
-def test_both_families_of_stravas_headers_are_read() -> None:
+@pytest.mark.parametrize(
+    ("headers", "counts"),
+    [({"X-RateLimit-Remaining": "498"}, {"hour": 2}), ({"X-RateLimit-Remaining": "501"}, {})],
+)
+def test_what_remains_is_turned_into_what_is_used(
+    headers: dict[str, str], counts: dict[str, int]
+) -> None:
+    read = read_remaining("X-RateLimit-Remaining", "hour", of=500)
+
+    assert read(Headers(headers.items())) == counts
+    assert read(Headers([("X-RateLimit-Remaining", "many")])) == read(Headers()) == {}
+
+
+def test_both_families_of_stravas_headers_are_read_and_half_a_pair_is_better_than_none() -> None:
     headers = Headers({"x-ratelimit-usage": "9,345", "X-ReadRateLimit-Usage": " 8 , 300 "}.items())
 
     assert strava(headers) == {"15min": 9, "day": 345, "read 15min": 8, "read day": 300}
+    assert read_list("Usage", ("a", "b"))(Headers([("usage", "7,x")])) == {"a": 7}
 
 
 @pytest.mark.parametrize(
@@ -26,19 +40,6 @@ def test_garbage_is_left_out(said: str) -> None:
     headers = Headers([("X-RateLimit-Usage", "9,345"), ("X-ReadRateLimit-Usage", said)])
 
     assert strava(headers) == {"15min": 9, "day": 345}
-
-
-def test_half_a_pair_is_better_than_none() -> None:
-    assert read_list("Usage", ("a", "b"))(Headers([("usage", "7,x")])) == {"a": 7}
-
-
-def test_what_remains_is_turned_into_what_is_used() -> None:
-    read = read_remaining("X-RateLimit-Remaining", "hour", of=500)
-
-    assert read(Headers([("X-RateLimit-Remaining", "498")])) == {"hour": 2}
-    assert read(Headers([("X-RateLimit-Remaining", "501")])) == {}
-    assert read(Headers([("X-RateLimit-Remaining", "many")])) == {}
-    assert read(Headers()) == {}
 
 
 def test_a_reader_that_fails_tells_nothing() -> None:

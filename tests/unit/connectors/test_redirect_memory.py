@@ -21,36 +21,37 @@ def moved(path: str, status: int = 308, peer: str = PEER) -> Response:
     return answer(status, headers={"Location": f"{peer}{path}"})
 
 
+#: To the peer, as most tests begin.
+MOVED = moved("/v1/graph/a/q")
+
+
+async def ask(at: Bench, times: int = 1) -> None:
+    """Ask for one and the same."""
+    for _ in range(times):
+        await at.http.post("/graph/a/q", json={})
+
+
 def bench(*answers: Response | Exception, redirects: Redirects = PEERS) -> Bench:
     return Bench(*answers, access=FakeAccess(InHeader("X-Token")), redirects=redirects)
 
 
-async def test_later_requests_for_the_same_part_go_straight_to_the_peer() -> None:
-    at = bench(moved("/v1/graph/a/q"), answer(body=1))
+async def test_later_requests_for_the_same_part_go_straight_to_the_peer_and_no_others() -> None:
+    at = bench(MOVED, answer(body=1))
 
-    await at.http.post("/graph/a/q", json={})
+    await ask(at)
     await at.http.post("/graph/a/pull", {"deep": True}, json={})
+    for path in ("/graph/b/q", "/graph", "/user/a/q"):
+        await at.http.post(path, json={})
 
     assert at.transport.sent == [
         f"POST {BASE}/graph/a/q",
         f"POST {PEER}/v1/graph/a/q",
         f"POST {PEER}/v1/graph/a/pull?deep=true",
-    ]
-    assert at.transport.requests[2].headers.get("x-token") == "Bearer s3cret-1"
-
-
-async def test_another_part_and_other_paths_are_asked_at_the_known_address() -> None:
-    at = bench(moved("/v1/graph/a/q"), answer(body=1))
-
-    await at.http.post("/graph/a/q", json={})
-    for path in ("/graph/b/q", "/graph", "/user/a/q"):
-        await at.http.post(path, json={})
-
-    assert at.transport.sent[2:] == [
         f"POST {BASE}/graph/b/q",
         f"POST {BASE}/graph",
         f"POST {BASE}/user/a/q",
     ]
+    assert at.transport.requests[2].headers.get("x-token") == "Bearer s3cret-1"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ async def test_another_part_and_other_paths_are_asked_at_the_known_address() -> 
     [
         (moved("/v1/graph/a/q", status=307), PEERS),
         (moved("/v1/elsewhere"), PEERS),
-        (moved("/v1/graph/a/q"), Redirects(hosts=PEERS.hosts)),
+        (MOVED, Redirects(hosts=PEERS.hosts)),
     ],
     ids=["temporary", "another path", "not wanted"],
 )
@@ -67,46 +68,30 @@ async def test_what_need_not_hold_for_later_requests_is_not_remembered(
 ) -> None:
     at = bench(redirect, answer(body=1), redirects=redirects)
 
-    await at.http.post("/graph/a/q", json={})
-    await at.http.post("/graph/a/q", json={})
+    await ask(at, 2)
 
     assert at.transport.sent[2] == f"POST {BASE}/graph/a/q"
 
 
-async def test_a_chain_of_redirects_is_remembered_by_its_end() -> None:
+async def test_a_chain_is_remembered_by_its_end_and_a_peer_that_sends_on_is_replaced() -> None:
     other = "https://peer-9.example:3001"
-    at = bench(
-        moved("/v1/graph/a/q"), moved("/v1/graph/a/q", peer=other), answer(body=1), answer(body=2)
-    )
+    on = moved("/v1/graph/a/q", peer=other)
+    chain = bench(MOVED, on, answer(), answer())
+    later = bench(MOVED, answer(), on, answer(), answer())
 
-    await at.http.post("/graph/a/q", json={})
-    await at.http.post("/graph/a/q", json={})
+    await ask(chain, 2)
+    await ask(later, 3)
 
-    assert at.transport.sent[3:] == [f"POST {other}/v1/graph/a/q"]
-
-
-async def test_a_peer_that_sends_on_is_replaced() -> None:
-    other = "https://peer-9.example:3001"
-    at = bench(
-        moved("/v1/graph/a/q"), answer(), moved("/v1/graph/a/q", peer=other), answer(), answer()
-    )
-
-    for _ in range(3):
-        await at.http.post("/graph/a/q", json={})
-
-    assert [each.rpartition("/v1")[0] for each in at.transport.sent] == [
-        "POST https://api.example",
-        f"POST {PEER}",
-        f"POST {PEER}",
-        f"POST {other}",
-        f"POST {other}",
-    ]
+    asked = [each.removesuffix("/v1/graph/a/q") for each in chain.transport.sent]
+    assert asked == [f"POST {each}" for each in ("https://api.example", PEER, other, other)]
+    asked = [each.removesuffix("/v1/graph/a/q") for each in later.transport.sent]
+    assert asked == [f"POST {each}" for each in ("https://api.example", PEER, PEER, other, other)]
 
 
 async def test_after_an_error_the_retry_asks_at_the_known_address() -> None:
-    at = bench(moved("/v1/graph/a/q"), answer(), Transient("nobody listens"), answer(body=3))
+    at = bench(MOVED, answer(), Transient("nobody listens"), answer(body=3))
 
-    await at.http.post("/graph/a/q", json={})
+    await ask(at)
     again = await at.http.post("/graph/a/q", json={}, repeatable=True)
 
     assert again.json() == 3
@@ -116,19 +101,19 @@ async def test_after_an_error_the_retry_asks_at_the_known_address() -> None:
 
 async def test_a_spent_limit_is_no_reason_to_forget() -> None:
     spent = answer(429, headers={"Retry-After": "5"})
-    at = bench(moved("/v1/graph/a/q"), answer(), spent, answer())
+    at = bench(MOVED, answer(), spent, answer())
 
-    await at.http.post("/graph/a/q", json={})
+    await ask(at)
     with pytest.raises(RateLimited) as raised:
-        await at.http.post("/graph/a/q", json={})
-    await at.http.post("/graph/a/q", json={})
+        await ask(at)
+    await ask(at)
 
     assert raised.value.after == timedelta(seconds=5)
     assert at.transport.sent[3] == f"POST {PEER}/v1/graph/a/q"
 
 
 async def test_the_chunks_of_one_provider_share_what_they_learnt() -> None:
-    at = bench(moved("/v1/graph/a/q"), answer(body=1))
+    at = bench(MOVED, answer(body=1))
     provider = ApiProvider("notes", base_url=BASE, redirects=PEERS)
 
     for _ in range(2):
@@ -154,9 +139,3 @@ def test_the_part_that_was_unused_for_longest_is_forgotten_first() -> None:
 def test_a_pattern_that_names_no_part_is_refused() -> None:
     with pytest.raises(InvalidInput, match="remember"):
         Redirects(hosts=(), remember="/")
-
-
-async def test_the_client_knows_whose_account_it_is() -> None:
-    connected = Bench(access=FakeAccess(external_id="my-graph"))
-
-    assert (connected.http.external_id, Bench().http.external_id) == ("my-graph", None)

@@ -28,7 +28,7 @@ def test_an_address_says_who_is_called(url: str, origin: Origin) -> None:
 DOUBTFUL = """
 127.1/ 0x7f000001/ 0x7f.1/ 2130706433/ 0177.0.0.1/ 0/ 127.0.0.1./ 127.000.0.1/ ①②⑦.⓪.⓪.①/
 bücher.example/ evil.example。com/ %31%32%37.0.0.1/ a%2eb/ user:pass@api.example/
-api.example@evil.example/ :@api.example/ api..example/ -a.example/ /path  api.example:0/
+api.example@evil.example/ :@api.example/ api..example/ -a.example/ /path api.example:0/
 api.example:99999/ api.example:port/ [::1%25lo]/ [nonsense]/
 """.split()
 
