@@ -25,7 +25,7 @@ from headgate.model.states import JOB
 from tests.profiles import seeds
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes, with_world
 
-SEEDS = seeds(25, first=10)
+SEEDS = seeds(25, first=4)
 
 
 def pages(count: int, seconds: float = 10.0) -> ScriptedSource:

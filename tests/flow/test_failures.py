@@ -108,7 +108,7 @@ async def test_six_failures_within_an_hour_pause_the_job_and_it_comes_back(world
 
 @with_world
 async def test_one_probe_goes_first_and_then_the_others_follow_one_by_one(world: World) -> None:
-    # Given a provider that is down, and twenty users paused by it
+    # Given a provider that is down, and ten users paused by it
     down = True
     reads: list[tuple[float, str]] = []
 
@@ -120,9 +120,9 @@ async def test_one_probe_goes_first_and_then_the_others_follow_one_by_one(world:
 
     policy = RetryPolicy(stagger_s=30)
     app = await world.at_work(
-        Sync(name="history", source=ScriptedSource(read), retry=policy), worker=lanes(cold=20)
+        Sync(name="history", source=ScriptedSource(read), retry=policy), worker=lanes(cold=10)
     )
-    jobs = [await submit(app, user=f"u{n}", days=1) for n in range(20)]
+    jobs = [await submit(app, user=f"u{n}", days=1) for n in range(10)]
     for job in jobs:
         await world.until(app, job.id, JobState.PAUSED)
 
@@ -131,12 +131,12 @@ async def test_one_probe_goes_first_and_then_the_others_follow_one_by_one(world:
     await world.clock.sleep(3600 + 300)
 
     # Then one probe after another asked, each once: no stampede
-    assert 1 <= len(reads) <= 20
+    assert 1 <= len(reads) <= 10
     times = [at for at, _ in reads]
     assert len({user for _, user in reads}) == len(reads)
     assert times == sorted(times)
     paused = await app.jobs.list(states=[JobState.PAUSED])
-    assert len(paused) == 20 - sum(job.probe for job in await app.jobs.list())
+    assert len(paused) == 10 - sum(job.probe for job in await app.jobs.list())
 
     # And when the provider is back, the rest follow, half a minute apart
     down = False
@@ -145,7 +145,7 @@ async def test_one_probe_goes_first_and_then_the_others_follow_one_by_one(world:
         assert (await world.until(app, job.id)).state is JobState.SUCCESS
     times = [at for at, _ in reads]
     gaps = [later - earlier for earlier, later in pairwise(times[1:])]
-    assert len(reads) == 20
+    assert len(reads) == 10
     assert min(gaps) > 25
 
 
@@ -174,20 +174,6 @@ async def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(world: World) -> N
     assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
     assert (rows[1].error or "").startswith("Malformed: not JSON\nraised at tests/flow/")
     assert "1 day could not be read" in (await app.jobs.view(job)).message
-
-
-@with_world
-async def test_a_poison_last_day_still_ends_the_job(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        if ctx.day == DAY:
-            raise Malformed("not JSON")
-        return Chunk()
-
-    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
-    job = await submit(app, days=1)
-    job = await world.until(app, job.id)
-    assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
-    assert job.progress.percent == 100.0
 
 
 @with_world
@@ -290,21 +276,6 @@ async def test_a_chunk_that_hangs_is_cut_off_and_retried(world: World) -> None:
     await world.clock.sleep(46)
     assert "longer than 45 s" in ((await app.jobs.get(job.id)).error or "")
     assert (await world.until(app, job.id)).state is JobState.SUCCESS
-
-
-@with_world
-async def test_what_a_source_returns_is_checked(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        return [{"id": 1}]  # type: ignore[return-value]
-
-    app = await world.at_work(Sync(name="history", source=ScriptedSource(read)))
-    job = await submit(app, days=1)
-    await world.clock.sleep(1)
-    job = await app.jobs.get(job.id)
-    assert job.error is not None
-    failure = read_failure(job.error)
-    assert failure.kind == "Malformed"
-    assert failure.message == "source 'scripted' returned list, not a Chunk"
 
 
 @with_world

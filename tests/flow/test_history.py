@@ -2,6 +2,8 @@
 
 from datetime import date, timedelta
 
+import pytest
+
 from headgate import (
     App,
     Chunk,
@@ -16,7 +18,7 @@ from headgate import (
     Sync,
     Transient,
 )
-from headgate.model.job import STRETCHES_MAX
+from headgate.model import job as job_model
 from tests.worlds import ScriptedSource, World, kinds, lanes, with_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 10)
@@ -165,10 +167,11 @@ async def test_the_same_key_gives_the_same_job_whatever_is_held_by_now(world: Wo
 
 @with_world
 async def test_after_every_second_day_has_failed_only_those_days_are_read_again(
-    world: World,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given years of days of which every second one fails: more gaps than a plan lists
-    days = 2 * STRETCHES_MAX + 20
+    # Given days of which every second one fails: more gaps than a plan lists
+    monkeypatch.setattr(job_model, "STRETCHES_MAX", stretches_max := 20)
+    days = 2 * stretches_max + 20
     first = LAST - timedelta(days=days - 1)
     broken = True
 
@@ -193,7 +196,7 @@ async def test_after_every_second_day_has_failed_only_those_days_are_read_again(
     # Each is read once more before it is given up.
     bad = [ctx.day for ctx in source.calls if ctx.day and ctx.day.toordinal() % 2]
     failed = list(dict.fromkeys(bad))
-    assert job.summary.days_failed == len(failed) > STRETCHES_MAX
+    assert job.summary.days_failed == len(failed) > stretches_max
 
     # When they are imported once more
     broken = False

@@ -75,7 +75,14 @@ def is_down(clock: Clock, *, hours: float) -> bool:
     return clock.monotonic() < hours * HOUR_S
 
 
-@pytest.mark.parametrize(("hours", "days"), [(0.5, 1), (0.5, 4), (5, 1), (12, 4), (30, 1)])
+@pytest.mark.parametrize(
+    ("hours", "days"),
+    [
+        (0.5, 4),
+        (5, 1),
+        *(pytest.param(*each, marks=pytest.mark.thorough) for each in ((0.5, 1), (12, 4), (30, 1))),
+    ],
+)
 @with_world
 async def test_an_outage_loses_no_day_however_long_it_is(
     world: World, hours: float, days: int
@@ -370,7 +377,7 @@ class Shelf:
 
 @with_world
 async def test_an_outage_of_the_destination_loses_no_day(world: World) -> None:
-    shelf = Shelf(hours=12)
+    shelf = Shelf(hours=5)
     job = await played(world, a_day, destination=shelf)
 
     assert (job.reason, job.summary.days_held) == (Reason.DONE, 4)
@@ -404,7 +411,7 @@ async def test_a_destination_that_no_other_day_can_test_is_waited_for(
     async def read(ctx: Context) -> Chunk:
         return await a_day(ctx) if ctx.day == DAY else Chunk()
 
-    shelf = Shelf(hours=12)
+    shelf = Shelf(hours=5)
     job = await played(world, read, days=days, destination=shelf)
 
     assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)

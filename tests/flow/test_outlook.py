@@ -81,7 +81,7 @@ def width(finish: Finish) -> timedelta:
     return finish.latest - finish.earliest
 
 
-@pytest.mark.parametrize("days", [10, 120, pytest.param(300, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("days", [10, 60, pytest.param(300, marks=pytest.mark.thorough)])
 @with_world
 async def test_an_import_ends_in_the_range_that_was_told(world: World, days: int) -> None:
     app = await world.at_work(sync(reading(4)))
@@ -197,7 +197,7 @@ async def test_others_who_need_the_same_limit_make_it_longer(world: World) -> No
     shared = Budget("watch", [Limit(300, per="15min")])
     app = await world.at_work(sync(reading(4), shared))
     alone = await finish_of(app, 40)
-    jobs = [await begin(app, 200, user) for user in ("bob", "eve")]
+    jobs = [await begin(app, 100, user) for user in ("bob", "eve")]
     await app.jobs.pause(jobs[1].id)
     await world.clock.sleep(60)
 
@@ -367,8 +367,15 @@ def photo(ctx: Context, number: int) -> NewItem:
     )
 
 
-@pytest.mark.parametrize("lane", Lane)
-@pytest.mark.parametrize("before", [0, 200])
+@pytest.mark.parametrize(
+    ("before", "lane"),
+    [
+        (0, Lane.HOT),
+        (100, Lane.COLD),
+        pytest.param(0, Lane.COLD, marks=pytest.mark.thorough),
+        pytest.param(100, Lane.HOT, marks=pytest.mark.thorough),
+    ],
+)
 @with_world
 async def test_the_end_of_a_job_over_items_is_told_by_its_own_rate(
     world: World, before: int, lane: Lane
@@ -385,17 +392,17 @@ async def test_the_end_of_a_job_over_items_is_told_by_its_own_rate(
 
     if before:
         await end_of(world, app, await submit())
-    items = before + 200
+    items = before + 100
     began = world.clock.now()
     job = await submit()
-    while (await app.jobs.get(job.id)).progress.done < before + 100:
+    while (await app.jobs.get(job.id)).progress.done < before + 50:
         await world.clock.sleep(1)
 
     status = await app.jobs.status(job.id)
 
     # Then the half that is left takes as long as the first
     ended = await end_of(world, app, job)
-    assert status.progress.total == before + 200
+    assert status.progress.total == before + 100
     assert status.finish is not None
     assert status.finish.earliest <= ended <= status.finish.latest
     assert abs(status.finish.likely - ended) < 0.05 * (ended - began)

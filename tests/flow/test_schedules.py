@@ -197,11 +197,11 @@ def test_a_worker_fires_by_itself_and_runs_the_jobs_in_turn(tmp_path: Path) -> N
 
 @pytest.mark.fault(23)
 @with_nights
-async def test_over_four_weeks_each_user_has_one_job_a_night_with_two_workers_and_restarts(
+async def test_over_a_week_each_user_has_one_job_a_night_with_two_workers_and_restarts(
     nights: Nights,
 ) -> None:
     other = await nights.open()
-    for night in range(28):
+    for night in range(7):
         # All of them are here every day.
         await nights.users(*USERS)
         workers = [nights.app.supervisor(), other.supervisor()]
@@ -213,10 +213,10 @@ async def test_over_four_weeks_each_user_has_one_job_a_night_with_two_workers_an
         await nights.until(START + timedelta(days=night + 1))
 
     jobs = await nights.jobs()
-    assert len(jobs) == 28 * 5
+    assert len(jobs) == 7 * 5
     assert {job.state for job in jobs} == {JobState.SUCCESS}
     ticks = await nights.ticks()
-    assert [tick.tick for tick in ticks] == [TWO + timedelta(days=n) for n in range(28)]
+    assert [tick.tick for tick in ticks] == [TWO + timedelta(days=n) for n in range(7)]
     assert {(tick.queued, tick.skipped, tick.missed) for tick in ticks} == {(5, 0, 0)}
 
 
@@ -239,31 +239,16 @@ async def test_of_two_schedulers_one_fires_and_the_other_says_so(nights: Nights)
 
 
 @with_nights
-async def test_a_tick_is_late_if_no_worker_ran_and_the_users_still_start_in_turn(
-    nights: Nights,
-) -> None:
+async def test_a_late_tick_says_how_many_were_missed(nights: Nights) -> None:
     await nights.fire()
     await nights.until(TWO + timedelta(hours=26))
-    await nights.users(*USERS)
-    now = nights.world.clock.now()
     lines = logged()
 
     await nights.fire()
 
     [tick] = await nights.ticks()
     assert (tick.tick, tick.missed) == (TWO + timedelta(days=1), 1)
-    jobs = await nights.jobs()
-    starts = [job.wake_at - now for job in jobs if job.wake_at is not None]
-    assert starts == [timedelta(minutes=2 * place) for place in range(5)]
-    assert events(lines)[-1] == {
-        "event": "ticks_missed",
-        "schedule": "nightly",
-        "count": 1,
-        "catch_up": "latest",
-        "fired": (TWO + timedelta(days=1)).isoformat(),
-    }
-    [view] = await nights.app.schedules.list()
-    assert view.next_tick_at == TWO + timedelta(days=2)
+    assert events(lines)[-1]["fired"] == tick.tick.isoformat()
 
 
 @pytest.mark.fault(22)
@@ -277,8 +262,15 @@ async def test_missed_ticks_are_dropped_where_that_is_wanted(nights: Nights) -> 
     await nights.fire()
 
     assert await nights.ticks() == []
-    assert [each["event"] for each in events(lines)] == ["ticks_missed"]
-    assert events(lines)[0]["fired"] is None
+    assert events(lines) == [
+        {
+            "event": "ticks_missed",
+            "schedule": "nightly",
+            "count": 1,
+            "catch_up": "none",
+            "fired": None,
+        }
+    ]
     view = await nights.app.schedules.get("nightly")
     assert view.next_tick_at == TWO + timedelta(days=1)
     # Nobody misses a tick that another scheduler has dropped already.
@@ -658,21 +650,6 @@ async def test_a_person_with_other_settings_changes_no_definition(nights: Nights
 
 
 @with_nights
-async def test_a_definition_that_comes_back_fires_no_tick_again(nights: Nights) -> None:
-    await nights.users("ada")
-    await nights.fire()
-    await nights.until(TWO)
-    await nights.fire()
-    for cron in ("0 1 * * *", "0 2 * * *"):
-        nights.schedule = nightly(cron=cron)
-        await nights.fire(nights.scheduler(await nights.open()))
-
-    assert len(await nights.ticks()) == 1
-    view = await nights.app.schedules.get("nightly")
-    assert view.next_tick_at == TWO + timedelta(days=1)
-
-
-@with_nights
 async def test_a_row_that_somebody_deletes_is_stored_again(nights: Nights) -> None:
     scheduler = nights.scheduler()
     await nights.fire(scheduler)
@@ -801,15 +778,15 @@ def test_old_ticks_are_pruned_by_the_sweeper(tmp_path: Path) -> None:
         await nights.users("ada")
         worker = nights.app.supervisor()
         await worker.start()
-        await nights.until(START + timedelta(days=6))
+        await nights.until(START + timedelta(days=3))
         await worker.stop()
 
-        assert 3 <= len(await nights.ticks()) <= 4
+        assert 1 <= len(await nights.ticks()) <= 2
 
     async def in_time(world: World) -> None:
         nights = Nights(world, nightly(), ScriptedSource(nothing))
         sync = Sync(name="notes", source=nights.source)
-        settings = lanes(lease_s=6 * HOUR, keep_ticks=timedelta(days=3))
+        settings = lanes(lease_s=6 * HOUR, keep_ticks=timedelta(days=1))
         nights.app = await world.app(sync, schedules=[nights.schedule], worker=settings)
         await main(nights)
 
@@ -828,7 +805,7 @@ async def test_a_goal_keeps_everybodys_data_fresh(nights: Nights) -> None:
     await nights.users(*USERS)
     worker = nights.app.supervisor()
     await worker.start()
-    await nights.until(START + timedelta(days=3))
+    await nights.until(START + timedelta(days=1))
     await worker.stop()
 
     jobs = await nights.jobs()
@@ -837,7 +814,7 @@ async def test_a_goal_keeps_everybodys_data_fresh(nights: Nights) -> None:
         fresh_from = [START, *sorted(done), nights.world.clock.now()]
         assert max(b - a for a, b in pairwise(fresh_from)) < timedelta(hours=6)
     # Every five hours and a half, not more often than that.
-    assert 5 * 12 <= len(jobs) <= 5 * 14
+    assert 5 * 4 <= len(jobs) <= 5 * 5
     ticks = await nights.ticks()
     assert {tick.kind for tick in ticks} == {TickKind.FRESH}
     assert sum(tick.queued for tick in ticks) == len(jobs)
