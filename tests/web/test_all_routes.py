@@ -430,3 +430,16 @@ async def test_a_field_that_is_not_the_callers_to_set_is_refused_by_its_name(
             answer = await each.call(client, everything.things["ada"], body=body)
             assert problem(answer, 422, "invalid_input")["field"] == field, each.id
     assert await everything.app._database.read(contents) == before
+
+
+@with_everything
+async def test_a_refused_method_is_told_all_those_that_a_path_has(everything: Everything) -> None:
+    client = everything.with_headers()
+    for each in everything.operations().values():
+        answer = await client.options(each.path)
+
+        problem(answer, 405, "method_not_allowed")
+        assert each.method in answer.headers["allow"].split(", "), each.path
+
+    both = await client.delete("/v1/jobs")
+    assert both.headers["allow"] == "GET, POST"

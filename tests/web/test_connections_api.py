@@ -1,7 +1,5 @@
 """Connections under /v1, with a real OAuth2 and an emulated Strava behind them."""
 
-from typing import Any
-
 from headgate import Mode, NewItem, Sync
 from headgate.connectors.keys import KeyRing
 from headgate.web.server import build
@@ -32,12 +30,6 @@ async def test_an_import_needs_an_account_and_takes_the_only_one(world: World) -
     answer = await client.post("/v1/jobs", json=body)
     assert answer.json()["connection_id"] == connection.id
 
-    # Another's is as if it were not there.
-    bobs = await (await served.client(user_id="bob")).post(
-        "/v1/jobs", json={**body, "connection_id": connection.id}
-    )
-    problem(bobs, 404, "not_found")
-
 
 @with_world
 async def test_a_user_is_sent_to_connect_by_a_link(world: World) -> None:
@@ -57,13 +49,6 @@ async def test_a_user_is_sent_to_connect_by_a_link(world: World) -> None:
 
     wrong = await client.post("/v1/connections", json={"source": "nowhere"})
     assert "strava" in problem(wrong, 422, "invalid_input")["detail"]
-    bob = await served.client(user_id="bob")
-    again = {"source": "strava", "connection_id": connection.id}
-    problem(await bob.post("/v1/connections", json=again), 404, "not_found")
-    admin = await served.admin()
-    problem(await admin.post("/v1/connections", json={"source": "strava"}), 422, "invalid_input")
-    named = {"source": "strava", "user_id": "ada"}
-    assert (await admin.post("/v1/connections", json=named)).status_code == 200
 
 
 @with_world
@@ -78,12 +63,6 @@ async def test_connections_are_listed_paused_resumed_and_removed(world: World) -
     assert (told["id"], told["state"], page["next_cursor"]) == (connection.id, "active", None)
     assert not {"sealed_access", "access", "version", "key_id"} & set(told)
     assert (await bob.get("/v1/connections")).json()["data"] == []
-
-    nobodys = "/v1/connections/conn_404"
-    for method, verb in (("POST", "/pause"), ("POST", "/resume"), ("DELETE", "")):
-        theirs = problem(await bob.request(method, path + verb), 404, "not_found")
-        none = problem(await bob.request(method, nobodys + verb), 404, "not_found")
-        assert _blank(theirs, connection.id) == _blank(none, "conn_404")
 
     assert (await ada.post(f"{path}/pause")).json()["state"] == "paused"
     assert (await ada.post(f"{path}/resume")).json()["state"] == "active"
@@ -103,10 +82,6 @@ async def test_connections_are_listed_paused_resumed_and_removed(world: World) -
     assert (gone.status_code, gone.content) == (204, b"")
     assert await served.app.items.list(None, limit=9) == []
     problem(await ada.delete(path), 404, "not_found")
-
-
-def _blank(told: dict[str, Any], the_id: str) -> dict[str, Any]:
-    return {name: str(value).replace(the_id, "ID") for name, value in told.items()}
 
 
 @with_server

@@ -168,14 +168,12 @@ async def test_the_same_batch_again_gets_the_same_answer(served: Served) -> None
     first = await client.post(PATH, json=body, headers=KEY)
 
     again = await client.post(PATH, json=body, headers=KEY)
-    other = await client.post(PATH, json=batch({"user_id": "eve"}), headers=KEY)
     # When the answer is no longer known, the jobs still are.
     await served.clock.sleep(24 * 3600 + 1)
     later = await client.post(PATH, json=body, headers=KEY)
 
     assert again.content == first.content
     assert again.headers["idempotency-replayed"] == "true"
-    problem(other, 422, "idempotency_key_reused")
     assert later.json()["counts"]["existing"] == 2
     jobs = [each["job_id"] for each in first.json()["data"]]
     assert [each["job_id"] for each in later.json()["data"]] == jobs

@@ -151,19 +151,6 @@ async def test_what_another_try_may_better_is_not_remembered(
     assert (await client.post("/v1/jobs", json=BODY, headers=other)).status_code == 202
 
 
-@with_server
-async def test_a_refusal_is_remembered(served: Served) -> None:
-    client = await served.client()
-    wrong = {**BODY, "source": "nowhere"}
-
-    first = await client.post("/v1/jobs", json=wrong, headers=KEY)
-    again = await client.post("/v1/jobs", json=wrong, headers=KEY)
-
-    problem(first, 422, "invalid_input")
-    assert again.content == first.content
-    assert again.headers["idempotency-replayed"] == "true"
-
-
 @pytest.mark.security(2)
 @with_server
 async def test_anothers_key_is_invisible(served: Served) -> None:
@@ -186,20 +173,6 @@ async def test_anothers_key_is_invisible(served: Served) -> None:
         422,
         "idempotency_key_reused",
     )
-
-
-@with_server
-async def test_a_control_is_carried_out_once(served: Served) -> None:
-    client = await served.client()
-    job_id = (await start(client))["id"]
-    pause, resume = f"/v1/jobs/{job_id}/pause", f"/v1/jobs/{job_id}/resume"
-    first = await client.post(pause, headers=KEY)
-    await client.post(resume)
-
-    again = await client.post(pause, headers=KEY)
-
-    assert again.content == first.content
-    assert (await served.app.jobs.get(job_id)).state.value == "pending"
 
 
 def test_a_link_is_not_stored(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ async def test_every_mode_is_started_and_done(world: World, served: Served) -> N
         assert (told["user_id"], told["connection_id"]) == (user, user)
         assert (await served.app.jobs.get(told["id"])).params == params
         started.append(told["id"])
+    other = problem(await client.post(PATH, json={}), 409, "active_job_exists")
+    assert other["job_id"] == started[-1]
     await served.app.supervisor().start()
     ended = [await world.until(served.app, each) for each in started]
     assert {each.state for each in ended} == {"success"}
@@ -99,33 +101,6 @@ async def test_an_unknown_sync_is_answered_with_those_there_are(served: Served) 
     answer = await (await served.client()).post("/v1/syncs/other/jobs", json={})
 
     assert "registered: 'notes'" in problem(answer, 422, "unknown_sync")["detail"]
-
-
-@as_test(on_server, notes())
-async def test_whose_job_it_is_follows_from_the_key(served: Served) -> None:
-    client, admin = await served.client(), await served.admin()
-
-    problem(await client.post(PATH, json={"user_id": "bob"}), 403, "forbidden")
-    told = problem(await admin.post(PATH, json={}), 422, "invalid_input")
-    assert told["field"] == "user_id"
-    assert await served.app.jobs.list() == []
-    bobs = (await admin.post(PATH, json={"user_id": "bob", "connection_id": "b"})).json()
-    assert (bobs["user_id"], bobs["connection_id"]) == ("bob", "b")
-    assert bobs["operator"]["token"] == 0
-
-
-@as_test(on_server, notes())
-async def test_the_same_key_starts_one_job_and_another_start_names_it(served: Served) -> None:
-    client, key = await served.client(), {"Idempotency-Key": "k"}
-
-    first = await client.post(PATH, json={"mode": "full"}, headers=key)
-    again = await client.post(PATH, json={"mode": "full"}, headers=key)
-
-    assert (again.status_code, again.json()) == (202, first.json())
-    other = problem(await client.post(PATH, json={}), 409, "active_job_exists")
-    assert other["job_id"] == first.json()["id"]
-    changed = await client.post(PATH, json={"mode": "since"}, headers=key)
-    problem(changed, 422, "idempotency_key_reused")
 
 
 @as_test(on_server, notes(), entitlement=paid_history)

@@ -14,7 +14,6 @@ from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
 from headgate.connectors.keys import KeyRing
 from headgate.flow.connect import Connections
-from headgate.model.api_key import Role
 from headgate.web.server import build
 from tests.collecting import TOKEN, notes_sync
 from tests.connecting import Site, database_bytes, strava_source, vault
@@ -79,32 +78,6 @@ async def test_another_token_goes_to_the_connection_that_is_there(world: World) 
     elsewhere = {**BODY, "connection_id": (await site.connect(on_web.app)).id}
     wrong = problem(await ada.post(PATH, json=elsewhere), 422, "invalid_input")
     assert wrong["field"] == "connection_id"
-
-
-@with_world
-async def test_a_token_is_handed_over_for_oneself_and_by_an_admin_for_whom_they_name(
-    world: World,
-) -> None:
-    _, on_web = await served(world)
-    ada, bob = await on_web.client(), await on_web.client(user_id="bob")
-    adas = (await ada.post(PATH, json=BODY)).json()["id"]
-
-    theirs = problem(await bob.post(PATH, json={**BODY, "connection_id": adas}), 404, "not_found")
-    nobodys = problem(
-        await bob.post(PATH, json={**BODY, "connection_id": "conn_404"}), 404, "not_found"
-    )
-    assert theirs["detail"].replace(adas, "ID") == nobodys["detail"].replace("conn_404", "ID")
-    problem(await bob.get(f"/v1/connections/{adas}"), 404, "not_found")
-    problem(await bob.post(PATH, json={**BODY, "user_id": "ada"}), 403, "forbidden")
-    reader = await on_web.client(Role.READER)
-    problem(await reader.post(PATH, json=BODY), 403, "forbidden")
-    assert (await reader.get(f"/v1/connections/{adas}")).status_code == 200
-
-    admin = await on_web.admin()
-    unnamed = problem(await admin.post(PATH, json=BODY), 422, "invalid_input")
-    assert unnamed["field"] == "user_id"
-    named = await admin.post(PATH, json={**BODY, "user_id": "eve"})
-    assert (named.status_code, named.json()["user_id"]) == (201, "eve")
 
 
 @with_world

@@ -55,6 +55,7 @@ def test_a_frame_without_an_id_leaves_the_clients_place_as_it_is() -> None:
         ("text/event-stream;q=0", False),
         ("text/event-stream;q=", False),
         ("text/event-stream;q=nan", False),
+        ("text/event-stream;q=much", False),
         ("text/event-streams", False),
         ("text/*", False),
         ("*/*", False),
