@@ -26,10 +26,6 @@ def postgres_server() -> Iterator[servers.PostgresServer]:
         yield server
 
 
-async def test_postgres_answers(postgres_server: servers.PostgresServer) -> None:
-    assert await query(postgres_server, "select 1") == 1
-
-
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_a_restart_keeps_data_and_address(
     postgres_server: servers.PostgresServer, mode: servers.StopMode

@@ -80,12 +80,9 @@ def test_a_name_is_lower_case_words_with_hyphens(name: str) -> None:
     "name",
     ["", "Books", "my_books", "-a", "a-", "a--b", "1a", "a b", "bücher", "x" * 41, "a\n"],
 )
-def test_every_other_name_is_refused(name: str) -> None:
+def test_every_other_name_is_refused_and_no_title(name: str) -> None:
     with pytest.raises(InvalidInput, match=r"^system\.name: "):
         System(name=name, title="T")
-
-
-def test_people_need_a_word_for_it() -> None:
     with pytest.raises(InvalidInput, match=r"^books\.title: "):
         System(name="books", title="")
 
@@ -105,19 +102,10 @@ def test_settings_come_from_the_environment_and_syncs_from_them(
     [sync] = made.syncs
     assert isinstance(sync.source, Shop)
     assert (sync.source.url, sync.source.back) == ("https://shop.test", "https://here.test")
-
-
-def test_settings_that_are_given_go_before_the_environment() -> None:
+    # Configuring twice keeps the first, and settings that are given go before the environment.
+    assert made.with_settings() == made
     given = ShopSettings(url="https://given.test", key=SecretStr("k"))
-
     assert shop().with_settings(given).configuration is given
-
-
-def test_configuring_twice_keeps_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_env(monkeypatch, GOOD)
-    first = shop().with_settings()
-
-    assert first.with_settings() == first
 
 
 def test_syncs_that_are_values_get_their_settings_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +179,10 @@ def test_a_system_is_a_value() -> None:
     with pytest.raises(AttributeError):
         shop().title = "Other"  # type: ignore[misc]
     assert msgspec.structs.replace(shop(), title="Other").title == "Other"
+    # Schedules that are values stay with syncs that are made elsewhere.
+    given = [Schedule(name="nightly", sync="shop", cron="@daily")]
+    assert shop(schedules=given).with_syncs([]).schedules == given
+    assert shop(schedules=f"{HERE}:shop_schedules").with_syncs([]).schedules == ()
 
 
 # ---- topics and targets ------------------------------------------------------------------------
@@ -264,10 +256,3 @@ def test_schedules_are_made_from_the_settings_and_belong_to_the_application() ->
     assert app.schedules.names == ("nightly", "shop-hourly")
     with pytest.raises(InvalidInput, match="'gone' is no sync"):
         App(schedules=[Schedule(name="nightly", sync="gone", cron="@daily")])
-
-
-def test_schedules_that_are_values_stay_with_syncs_that_are_made_elsewhere() -> None:
-    given = [Schedule(name="nightly", sync="shop", cron="@daily")]
-
-    assert shop(schedules=given).with_syncs([]).schedules == given
-    assert shop(schedules=f"{HERE}:shop_schedules").with_syncs([]).schedules == ()

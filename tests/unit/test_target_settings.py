@@ -144,14 +144,6 @@ def test_a_file_can_open_a_target_and_the_environment_protects_it_again(
     assert found == {"production": True, "live": True}
 
 
-def test_a_file_is_not_mixed_with_the_projects_file(folder: Path) -> None:
-    write(folder, "pyproject.toml", f'[tool.headgate.targets.local]\nkey = "{SECRET}"\n')
-    write(folder, "headgate.toml", f'[targets.local]\nurl = "{URL}"\n')
-
-    with pytest.raises(InvalidInput, match=r"targets\.local: set either key or key_file"):
-        settings.load().target_list()
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -185,14 +177,6 @@ def test_a_wrong_target_is_refused_by_its_field_and_its_secret_is_not_told(
     assert SECRET not in str(refused.value) + repr(refused.value)
 
 
-def test_a_key_file_that_others_can_read_is_refused(folder: Path) -> None:
-    write(folder, "local.key", SECRET, 0o644)
-    write(folder, "headgate.toml", f'[targets.local]\nurl = "{URL}"\nkey_file = "local.key"\n')
-
-    with pytest.raises(InvalidInput, match=r"targets\.local\.key_file: .*chmod 600 local\.key"):
-        settings.load().target_list()
-
-
 def test_a_variable_that_is_no_json_is_refused_and_not_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -204,13 +188,26 @@ def test_a_variable_that_is_no_json_is_refused_and_not_told(
     assert refused.value.__cause__ is None and refused.value.__suppress_context__
 
 
-def test_a_file_that_is_no_toml_is_refused(folder: Path) -> None:
-    write(folder, "headgate.toml", f"[targets.local]\nkey = {SECRET}\n")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[targets.local]\nkey = hunter2-the-key\n", r"headgate\.toml or .* is not TOML: .*line 2"),
+        # It is not mixed with the project's own file, which has the key.
+        (f'[targets.local]\nurl = "{URL}"\n', r"targets\.local: set either key or key_file"),
+        (
+            f'[targets.local]\nurl = "{URL}"\nkey_file = "open.key"\n',
+            r"targets\.local\.key_file: .*chmod 600 open\.key",
+        ),
+    ],
+    ids=["no TOML", "in two files", "for all to read"],
+)
+def test_a_wrong_file_is_refused(folder: Path, text: str, told: str) -> None:
+    write(folder, "pyproject.toml", f'[tool.headgate.targets.local]\nkey = "{SECRET}"\n')
+    write(folder, "open.key", SECRET, 0o644)
+    write(folder, "headgate.toml", text)
 
-    with pytest.raises(
-        InvalidInput, match=r"headgate\.toml or .* is not TOML: .*line 2"
-    ) as refused:
-        settings.load()
+    with pytest.raises(InvalidInput, match=told) as refused:
+        settings.load().target_list()
     assert SECRET not in str(refused.value)
 
 

@@ -76,18 +76,14 @@ def test_the_docstring_of_an_error_is_its_default_message() -> None:
         assert str(CLASSES[name]("told otherwise")) == "told otherwise", name
 
 
-def test_every_error_has_a_docstring_of_one_sentence() -> None:
+def test_every_error_is_public_and_has_a_docstring_of_one_sentence() -> None:
     for name, each in CLASSES.items():
         said = vars(each).get("__doc__")
 
+        assert getattr(headgate, name) is each, name
         assert said, name
         assert said.endswith("."), name
         assert "\n" not in said, name
-
-
-def test_every_error_is_part_of_the_public_face() -> None:
-    for name, each in CLASSES.items():
-        assert getattr(headgate, name) is each, name
 
 
 def test_invalid_input_names_the_field_and_the_problem() -> None:
@@ -102,9 +98,6 @@ def test_an_unknown_sync_is_told_which_there_are_in_order() -> None:
 
     assert error.field == "sync"
     assert str(error) == "sync: no sync is called 'nightl'; registered: 'nightly', 'weekly'"
-
-
-def test_an_unknown_sync_is_told_when_there_are_none() -> None:
     assert str(UnknownSync("nightly", [])).endswith("registered: none")
 
 

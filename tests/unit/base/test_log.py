@@ -39,12 +39,17 @@ def _silenced() -> Iterator[None]:
     configure(CLOCK, json=True, level="critical", stream=io.StringIO())
 
 
+def writing_to(*, json: bool = True, level: str = "info") -> io.StringIO:
+    """Where events go from now on."""
+    stream = io.StringIO()
+    configure(CLOCK, json=json, level=level, stream=stream)
+    return stream
+
+
 @pytest.fixture
 def out() -> io.StringIO:
     """Where the events go."""
-    stream = io.StringIO()
-    configure(CLOCK, json=True, stream=stream)
-    return stream
+    return writing_to()
 
 
 def only_line(out: io.StringIO) -> dict[str, Any]:
@@ -107,8 +112,7 @@ def test_a_secret_inside_a_text_is_masked(out: io.StringIO) -> None:
 )
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_secret_inside_a_value_of_any_kind_is_masked(value: object, as_json: bool) -> None:
-    stream = io.StringIO()
-    configure(CLOCK, json=as_json, stream=stream)
+    stream = writing_to(json=as_json)
 
     get_logger("x").info(OwnEvent.FAILED, error=value, tried=[value], of={"a": value})
 
@@ -141,8 +145,7 @@ def test_nothing_is_written_before_anybody_asked_for_it() -> None:
 @pytest.mark.parametrize("as_json", [True, False])
 @pytest.mark.security(31)
 def test_a_foreign_text_cannot_begin_a_line_of_its_own(forged: str, as_json: bool) -> None:
-    stream = io.StringIO()
-    configure(CLOCK, json=as_json, stream=stream)
+    stream = writing_to(json=as_json)
 
     get_logger("x").info(OwnEvent.LOGIN, user=f"eve{forged}" + '{"event": "granted"}')
 
@@ -150,8 +153,7 @@ def test_a_foreign_text_cannot_begin_a_line_of_its_own(forged: str, as_json: boo
 
 
 def test_a_foreign_text_cannot_colour_the_terminal() -> None:
-    stream = io.StringIO()
-    configure(CLOCK, json=False, stream=stream)
+    stream = writing_to(json=False)
 
     get_logger("x").info(OwnEvent.LOGIN, user="\x1b[2Jeve", of=["\x1b]0;x\x07"])
 
@@ -194,8 +196,7 @@ def test_a_long_traceback_is_not_cut_short(out: io.StringIO) -> None:
     ],
 )
 def test_events_below_the_level_are_left_out(level: str, told: list[str]) -> None:
-    stream = io.StringIO()
-    configure(CLOCK, json=True, level=level, stream=stream)
+    stream = writing_to(level=level)
     log = get_logger("x")
 
     log.info(OwnEvent.LOGIN)
@@ -205,20 +206,8 @@ def test_events_below_the_level_are_left_out(level: str, told: list[str]) -> Non
     assert [json.loads(line)["level"] for line in stream.getvalue().splitlines()] == told
 
 
-def test_people_get_text_without_colours_where_there_is_no_terminal() -> None:
-    stream = io.StringIO()
-    configure(CLOCK, json=False, stream=stream)
-
-    get_logger("x").info(LogEvent.CHUNK, job="job_1")
-
-    assert "chunk" in stream.getvalue()
-    assert "job=job_1" in stream.getvalue()
-    assert "\x1b" not in stream.getvalue()
-
-
 def test_people_get_the_time_first_and_only_what_says_something() -> None:
-    stream = io.StringIO()
-    configure(CLOCK, json=False, stream=stream)
+    stream = writing_to(json=False)
     log = get_logger("headgate.flow.step")
 
     log.info(LogEvent.WORKING, chunks=3, error=None, lanes=["hot", "cold"])
@@ -261,26 +250,13 @@ def test_events_go_to_stderr_by_default(capsys: pytest.CaptureFixture[str]) -> N
     assert captured.out == ""
 
 
-def test_a_logger_made_before_the_configuration_follows_it() -> None:
-    log = get_logger("x")
-    stream = io.StringIO()
-    configure(CLOCK, json=True, stream=stream)
+def test_a_logger_follows_every_configuration_after_it_was_made() -> None:
+    log, streams = get_logger("x"), []
+    for event in (OwnEvent.LOGIN, OwnEvent.FAILED):
+        streams.append(writing_to())
+        log.info(event)
 
-    log.info(LogEvent.CHUNK)
-
-    assert only_line(stream)["event"] == "chunk"
-
-
-def test_a_logger_follows_a_second_configuration(out: io.StringIO) -> None:
-    log = get_logger("x")
-    log.info(OwnEvent.LOGIN)
-    stream = io.StringIO()
-    configure(CLOCK, json=True, stream=stream)
-
-    log.info(OwnEvent.FAILED)
-
-    assert only_line(out)["event"] == OwnEvent.LOGIN
-    assert only_line(stream)["event"] == OwnEvent.FAILED
+    assert [only_line(each)["event"] for each in streams] == [OwnEvent.LOGIN, OwnEvent.FAILED]
 
 
 names = st.sampled_from(["job", "error", "answer", "exception"])

@@ -19,13 +19,10 @@ def reason(**fields: Any) -> SkipReason | None:
     return skip_reason(nightly(), candidate(**fields), TICK, now=TICK)
 
 
-def test_a_connected_user_who_was_seen_lately_gets_a_job() -> None:
-    assert reason() is None
-
-
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
+        ({}, None),
         ({"state": ConnectionState.NEEDS_REAUTH}, SkipReason.NEEDS_REAUTH),
         ({"state": ConnectionState.PAUSED}, SkipReason.CONNECTION_PAUSED),
         ({"destinations": 0}, SkipReason.NOT_CONNECTED),
@@ -57,15 +54,11 @@ def test_a_user_is_skipped_with_the_reason(
     assert reason(**fields) is expected
 
 
-def test_everybody_who_is_connected_may_be_wanted() -> None:
+def test_everybody_may_be_wanted_and_whoever_asks_gets_a_job_however_often_users_want_one() -> None:
     anybody = nightly(active_within=None)
-
     assert skip_reason(anybody, candidate(last_login_at=None), TICK, now=TICK) is None
 
-
-def test_whoever_asks_gets_a_job_however_often_users_want_one() -> None:
     weekly = candidate(frequency=Frequency.WEEKLY, last_tick=TICK - DAY)
-
     assert skip_reason(nightly(), weekly, TICK, now=TICK) is SkipReason.NOT_DUE
     assert skip_reason(nightly(), weekly, TICK, now=TICK, asked=True) is None
 
@@ -81,11 +74,10 @@ def test_the_plan_of_a_user_may_not_include_the_mode() -> None:
 
 
 @pytest.mark.parametrize("frequency", list(Frequency))
-def test_a_user_who_never_had_a_job_is_due(frequency: Frequency) -> None:
+def test_a_user_who_never_had_a_job_is_due_and_a_daily_one_at_every_tick(
+    frequency: Frequency,
+) -> None:
     assert is_due(nightly(), candidate(frequency=frequency), TICK)
-
-
-def test_every_tick_is_daily() -> None:
     assert is_due(nightly(), candidate(last_tick=TICK - timedelta(minutes=1)), TICK)
 
 

@@ -1,5 +1,7 @@
 """What a plan includes."""
 
+from itertools import product
+
 import pytest
 
 from headgate.model.job import Mode
@@ -15,12 +17,15 @@ def test_history_is_not_for_those_who_do_not_pay(plan: str | None) -> None:
     assert refusal is not None and "paid plans" in refusal
 
 
-@pytest.mark.parametrize("plan", ["pro", "free trial", "0"])
-def test_every_other_plan_includes_history(plan: str) -> None:
-    assert paid_history(plan, Mode.HISTORY) is None
-
-
-@pytest.mark.parametrize("mode", LIVE)
-@pytest.mark.parametrize("plan", [None, "free", "pro"])
-def test_new_data_is_for_everybody(plan: str | None, mode: Mode) -> None:
+@pytest.mark.parametrize(
+    ("plan", "mode"),
+    [
+        *((plan, Mode.HISTORY) for plan in ("pro", "free trial", "0")),
+        # New data is for everybody.
+        *product((None, "free", "pro"), LIVE),
+    ],
+)
+def test_every_other_plan_includes_history_and_every_plan_new_data(
+    plan: str | None, mode: Mode
+) -> None:
     assert paid_history(plan, mode) is None

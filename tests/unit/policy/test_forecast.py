@@ -175,6 +175,7 @@ def test_the_range_is_around_what_is_likely() -> None:
     first, likely, last = spans(finish_of(1000, known(own=pace(200)), NO_LIMITS, start=NOW))
 
     assert likely == pytest.approx(2000)
+    assert spans(finish_of(0, known(own=pace(200)), NO_LIMITS, start=NOW)) == (0, 0, 0)
     assert 1500 < first < likely - slack(likely) < likely + slack(likely) < last < 2500
 
 
@@ -184,10 +185,6 @@ def test_where_only_a_window_is_waited_for_the_end_is_still_not_exact() -> None:
     first, likely, last = spans(finish_of(250, quick, LIMITS, start=NOW))
 
     assert likely - first >= slack(likely) * 0.99 and last - likely >= slack(likely) * 0.99
-
-
-def test_nothing_left_ends_at_once() -> None:
-    assert spans(finish_of(0, known(own=pace(200)), LIMITS, start=NOW)) == (0, 0, 0)
 
 
 @given(
@@ -214,13 +211,11 @@ def test_the_likely_time_lies_in_the_range(
 # ---- before the start --------------------------------------------------------------------------
 
 
-def test_without_costs_only_days_are_told() -> None:
-    assert forecast(30, 5, None, LIMITS, now=NOW) == Forecast(days=30, days_held=5)
-
-
 def test_requests_are_told_by_provider_and_so_is_what_is_left_for_live_work() -> None:
     costs = [READS, UPLOADS, DayCost(provider="attic", least=1, most=1)]
 
+    # Without costs only days are told.
+    assert forecast(30, 5, None, LIMITS, now=NOW) == Forecast(days=30, days_held=5)
     made = forecast(80, 5, known(costs=costs), LIMITS, now=NOW)
 
     assert (made.days, made.days_held) == (80, 5)

@@ -87,7 +87,7 @@ def test_ten_thousand_users_fit_into_a_day_and_into_the_budget() -> None:
     assert (planned.requests_needed, planned.requests_allowed) == (10_000, 12_000)
 
 
-def test_the_same_user_is_not_always_last() -> None:
+def test_the_same_user_is_not_always_last_and_the_same_tick_always_planned_alike() -> None:
     users = crowd(1000)
     last = {
         plan(users, tick=TICK + n * DAY, now=TICK + n * DAY, ends=TICK + (n + 1) * DAY)
@@ -97,10 +97,7 @@ def test_the_same_user_is_not_always_last() -> None:
     }
 
     assert len(last) > 15
-
-
-def test_the_same_tick_is_always_planned_in_the_same_way() -> None:
-    assert plan(crowd(1000)) == plan(crowd(1000))
+    assert plan(users) == plan(crowd(1000))
 
 
 def test_users_for_whom_the_budget_is_not_enough_are_named_and_go_first_next_time() -> None:
@@ -144,10 +141,6 @@ def test_somebody_always_has_a_turn() -> None:
     assert hourly.starts
 
 
-def test_the_budget_widens_the_distance() -> None:
-    assert minutes(plan(crowd(3), allowance=Allowance(windows=((10, 3600),)))) == [0, 6, 12]
-
-
 def test_a_spread_is_the_time_for_all_users() -> None:
     four_hours = nightly(spread="4h")
 
@@ -156,6 +149,7 @@ def test_a_spread_is_the_time_for_all_users() -> None:
     assert planned.dynamic
     assert minutes(planned)[:2] == [0, 0.5]
     assert minutes(planned)[-1] == 239.5
+    assert minutes(plan(crowd(3), allowance=Allowance(windows=((10, 3600),)))) == [0, 6, 12]
     # Where the limits leave no time for all of them, the others are named.
     tight = plan(crowd(480), four_hours, Allowance(windows=((60, 3600),)))
     assert len(tight.starts) == 240
@@ -231,21 +225,21 @@ def test_a_time_that_the_clock_skips_is_when_it_is_set_and_a_repeated_one_is_the
     assert [start.at for start in planned.starts] == [datetime.fromisoformat(starts)]
 
 
-def test_a_time_that_the_period_does_not_have_is_no_wish() -> None:
-    users = [candidate(1, time="07:30"), candidate(2)]
+@pytest.mark.parametrize(
+    ("first", "fields", "starts"),
+    [
+        # The period does not have it, or it passed before a late tick.
+        ({}, {"schedule": nightly(cron="@hourly"), "ends": TICK + HOUR}, [0, 2]),
+        ({}, {"now": TICK + 10 * HOUR}, [600, 602]),
+        # Whoever asks for a run now waits for nobody's time.
+        ({}, {"asked": True}, [0, 2]),
+        # A zone that this machine does not know costs nobody the job.
+        ({"zone": "Mars/Base"}, {}, [0, 2]),
+    ],
+)
+def test_a_time_that_cannot_be_kept_is_no_wish(
+    first: dict[str, Any], fields: dict[str, Any], starts: list[float]
+) -> None:
+    users = [candidate(1, time="07:30", **first), candidate(2)]
 
-    assert minutes(plan(users, nightly(cron="@hourly"), ends=TICK + HOUR)) == [0, 2]
-
-
-def test_a_time_that_has_passed_before_a_late_tick_is_no_wish() -> None:
-    users = [candidate(1, time="07:30"), candidate(2)]
-
-    assert minutes(plan(users, now=TICK + 10 * HOUR)) == [600, 602]
-
-
-def test_whoever_asks_for_a_run_now_waits_for_nobodys_time() -> None:
-    assert minutes(plan([candidate(1, time="07:30")], asked=True)) == [0]
-
-
-def test_a_zone_that_this_machine_does_not_know_costs_nobody_the_job() -> None:
-    assert minutes(plan([candidate(1, time="07:30", zone="Mars/Base")])) == [0]
+    assert minutes(plan(users, **fields)) == starts
