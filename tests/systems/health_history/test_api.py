@@ -148,22 +148,6 @@ def test_a_job_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
     serving(tmp_path, main)
 
 
-def test_a_users_jobs_are_listed(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        ada, bob = await served.client(), await served.client(user_id="bob")
-        told = await Phone(served, ada).start()
-        await Phone(served, bob).start()
-
-        page = (await ada.get("/jobs")).json()
-
-        assert [line["jobId"] for line in page["data"]] == [told["jobId"]]
-        assert page["data"][0].keys() >= SEED_FIELDS
-        everybody = (await (await served.admin()).get("/jobs")).json()["data"]
-        assert [line["userId"] for line in everybody] == ["bob", "ada"]
-
-    serving(tmp_path, main)
-
-
 def test_fields_are_named_as_the_caller_spells_them(tmp_path: Path) -> None:
     async def main(world: World, served: Served) -> None:
         client = await served.client()
@@ -247,8 +231,6 @@ def test_a_job_that_cannot_be_helped_is_not_retryable(tmp_path: Path) -> None:
 
     serving(tmp_path, main, history(read=read))
 
-
-# ---- who may -----------------------------------------------------------------------------------
 
 # ---- the description ---------------------------------------------------------------------------
 

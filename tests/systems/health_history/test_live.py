@@ -4,8 +4,6 @@ What is true is what the two sandboxes know: which exercises there are, which fi
 and which activities there are.
 """
 
-import asyncio
-from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
@@ -29,7 +27,15 @@ from headgate.sandbox.google_health.world import NewExercise
 from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.systems.health_history.settings import LIVE_DAYS
 from headgate.systems.health_history.syncs import LIVE, NAME
-from tests.health import LAST, SPORTY, Site, all_records, days_back, start, start_live
+from tests.health import LAST, Site, all_records, days_back, start, start_live
+from tests.systems.health_history.places import (
+    UPLOADS,
+    check_what_is_remembered,
+    connected,
+    sporty,
+    until,
+    uploads,
+)
 from tests.worlds import (
     START,
     World,
@@ -41,14 +47,8 @@ from tests.worlds import (
 
 pytestmark = pytest.mark.slow
 
-UPLOADS = "/api/v3/uploads"
 #: The days that a live sync reads when virtual time begins; tomorrow is among them.
 RECENT = [START.date() + timedelta(days=number) for number in range(1 - LIVE_DAYS, 2)]
-
-
-def uploads(site: Site) -> int:
-    """Files that Strava took in."""
-    return site.strava.requests.count(method="POST", path=UPLOADS, status=201)
 
 
 def exports(site: Site) -> int:
@@ -56,22 +56,10 @@ def exports(site: Site) -> int:
     return sum(":exportExerciseTcx" in each.url for each in site.wire.sent)
 
 
-def sporty(world: World, **more: Any) -> Site:
-    """Somebody with an exercise on every day that is over."""
-    return Site(world, **{"google": {"shares": SPORTY}, **more})
-
-
 def add_run(site: Site, world: World, *, days_ago: float = 0.0) -> Exercise:
     """A run that is at Fitbit from now on, however long ago it was."""
     began = world.clock.now() - timedelta(days=days_ago, hours=1)
     return site.google.add_exercise(NewExercise(start=began, duration_s=1200))
-
-
-async def until(world: World, done: Callable[[], bool]) -> None:
-    """Let virtual time pass until a function says so."""
-    async with asyncio.timeout(1e6):
-        while not done():
-            await world.clock.sleep(0.05)
 
 
 async def run_live(world: World, app: App, **more: Any) -> Job:
@@ -87,9 +75,7 @@ async def run_live(world: World, app: App, **more: Any) -> Job:
 @with_world
 async def test_recent_days_are_brought_to_strava_and_then_only_what_is_new(world: World) -> None:
     # Given somebody with an exercise a day
-    site = sporty(world)
-    app = await site.app()
-    fitbit, _ = await site.connect_both(app)
+    site, app, fitbit, _ = await connected(sporty(world))
     await app.supervisor().start()
 
     # When the live sync runs, then the last days are at Strava, and their totals are here
@@ -120,10 +106,8 @@ async def test_recent_days_are_brought_to_strava_and_then_only_what_is_new(world
 @with_world
 async def test_after_a_standstill_it_goes_on_where_it_was(world: World) -> None:
     # Given a live sync that has run, and nothing that starts it for ten days
-    site = sporty(world)
     # With long leases: days pass with few heartbeats.
-    app = await site.app(worker=WorkerSettings(lease_s=6 * 3600))
-    await site.connect_both(app)
+    site, app, *_ = await connected(sporty(world), worker=WorkerSettings(lease_s=6 * 3600))
     await app.supervisor().start()
     await run_live(world, app)
     await world.clock.sleep(10 * 86400)
@@ -180,9 +164,7 @@ async def covered(app: App, connection_id: str, days: list[date]) -> dict[date, 
 @with_world
 async def test_whichever_is_first_each_exercise_is_sent_once(world: World, first: str) -> None:
     # Given two who run one after the other over the same days
-    site = sporty(world)
-    app = await site.app()
-    fitbit, _ = await site.connect_both(app)
+    site, app, fitbit, _ = await connected(sporty(world))
     await app.supervisor().start()
 
     if first == "live":
@@ -211,10 +193,7 @@ async def test_whichever_is_first_each_exercise_is_sent_once(world: World, first
     assert await covered(app, fitbit.id, days) == dict.fromkeys(days, ("held", 2))
     assert await app.records.coverage(LIVE, fitbit.id, start=days[-1], end=days[0]) == []
     # The records are in one place, with the activities that were made
-    records = await all_records(app, fitbit.id)
-    for activity in site.activities():
-        number = (activity.external_id or "").split("-")[2].removesuffix(".tcx")
-        assert records[f"exercise:{number}"].data["strava_activity_id"] == activity.id
+    await check_what_is_remembered(site, app, fitbit.id)
 
     # And nothing is left to do for either
     site.wire.sent.clear()
@@ -260,9 +239,7 @@ async def test_live_waits_for_an_import_that_is_sending_the_same_and_not_longer(
     world: World,
 ) -> None:
     # Given an import that waits for Strava to work on a file of yesterday
-    site = sporty(world, strava={"processing_s": 40.0})
-    app = await site.app()
-    await site.connect_both(app)
+    site, app, *_ = await connected(sporty(world, strava={"processing_s": 40.0}))
     await app.supervisor().start()
     slow = await start(app, 1)
     await until(world, lambda: uploads(site) == 1)
@@ -332,9 +309,7 @@ async def test_a_crash_after_an_upload_makes_no_second_activity(
 @with_world
 async def test_an_answer_that_comes_late_makes_no_second_activity(world: World, late: str) -> None:
     # Given a Strava that takes longer over the first files than we are willing to wait
-    site = sporty(world, strava={"processing_s": sum(POLL_PAUSES_S) + 30})
-    app = await site.app()
-    await site.connect_both(app)
+    site, app, *_ = await connected(sporty(world, strava={"processing_s": sum(POLL_PAUSES_S) + 30}))
     await app.supervisor().start()
     one = await (start_live(app) if late == "live" else start(app, 1))
     await until(world, lambda: uploads(site) > 0)
@@ -356,9 +331,7 @@ async def test_an_answer_that_comes_late_makes_no_second_activity(world: World, 
 @with_world
 async def test_an_answer_that_is_lost_makes_no_second_activity(world: World) -> None:
     # Given a Strava that takes files and does not say so
-    site = sporty(world)
-    app = await site.app()
-    await site.connect_both(app)
+    site, app, *_ = await connected(sporty(world))
     lost = Fault(kind=FaultKind.OUTAGE, path=UPLOADS, method="POST", times=6, after=True)
     site.strava.faults.add(lost)
     await app.supervisor().start()
@@ -409,10 +382,10 @@ async def test_live_work_does_not_wait_for_imports_of_others(world: World) -> No
 async def test_when_the_imports_share_is_spent_live_work_uses_the_reserve(world: World) -> None:
     # Given a budget of thirty requests a day, of which twelve are for live work
     small = Budget("strava", [Limit(30, per="day", reserve=12)], paced=False)
-    site = sporty(world, budget=small)
     # With long leases: days pass with few heartbeats.
-    app = await site.app(worker=WorkerSettings(lease_s=6 * 3600))
-    await site.connect_both(app)
+    site, app, *_ = await connected(
+        sporty(world, budget=small), worker=WorkerSettings(lease_s=6 * 3600)
+    )
     await app.supervisor().start()
 
     # When an import has used up the rest, and waits for tomorrow
@@ -440,9 +413,7 @@ async def test_when_the_imports_share_is_spent_live_work_uses_the_reserve(world:
 
 @with_world
 async def test_a_user_has_one_live_sync_at_a_time_beside_the_import(world: World) -> None:
-    site = sporty(world)
-    app = await site.app()
-    await site.connect_both(app)
+    _, app, *_ = await connected(sporty(world))
     slow, live = await start(app, 2), await start_live(app)
 
     assert (live.sync, live.lane.value, live.mode) == (LIVE, "hot", Mode.SINCE)

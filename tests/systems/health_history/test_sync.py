@@ -4,10 +4,8 @@ What is true is what the two sandboxes know: who did what, which activities ther
 requests came in.
 """
 
-import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -22,9 +20,7 @@ from headgate import (
     DayStatus,
     InvalidInput,
     JobState,
-    PlanRequired,
     Reason,
-    paid_history,
 )
 from headgate.flow.explain import format_time
 from headgate.flow.job_view import Reconnect
@@ -35,12 +31,18 @@ from headgate.sandbox.strava import access as strava_access
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, LIVE, NAME
 from tests.connecting import key_entries
-from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start, user_id
-from tests.worlds import World, in_world, kinds, lanes, with_dying_workers, with_world
+from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start
+from tests.systems.health_history.places import (
+    UPLOADS,
+    connected,
+    imported,
+    sporty,
+    until,
+    uploads,
+)
+from tests.worlds import World, in_world, kinds, lanes, with_world
 
 pytestmark = pytest.mark.slow
-
-UPLOADS = "/api/v3/uploads"
 
 
 def days_read(site: Site) -> list[str]:
@@ -50,33 +52,19 @@ def days_read(site: Site) -> list[str]:
     return [asked["filter"][0].split('"')[1] for asked in listed]
 
 
-def uploads(site: Site) -> int:
-    """Files that Strava took in."""
-    return site.strava.requests.count(method="POST", path=UPLOADS, status=201)
-
-
-async def until(world: World, done: Callable[[], bool]) -> None:
-    """Let virtual time pass until a function says so."""
-    async with asyncio.timeout(1e6):
-        while not done():
-            await world.clock.sleep(0.05)
-
-
 # ---- the whole way -----------------------------------------------------------------------------
 
 
 @with_world
-async def test_sixty_days_are_imported_newest_first_each_exercise_once(world: World) -> None:
+async def test_thirty_days_are_imported_newest_first_each_exercise_once(world: World) -> None:
     # Given somebody with both accounts
     site = Site(world)
-    days = days_back(60)
+    days = days_back(30)
     app = await site.app()
     fitbit, strava = await site.connect_both(app)
 
-    # When sixty days are imported
-    job = await start(app, 60)
-    await app.supervisor().start()
-    job = await world.until(app, job.id)
+    # When thirty days are imported
+    job = await imported(world, app, 30)
 
     # Then it is done, day by day from the newest to the oldest
     assert (job.state, job.provider) == (JobState.SUCCESS, "fitbit")
@@ -85,7 +73,7 @@ async def test_sixty_days_are_imported_newest_first_each_exercise_once(world: Wo
 
     # Every exercise is at Strava exactly once, with what the file told of it
     exercises = {str(each.id): each for day in days for each in site.exercises(day)}
-    assert len(exercises) > 20
+    assert len(exercises) > 10
     assert site.external_ids() == site.expected_ids(days)
     assert uploads(site) == len(exercises) == job.summary.delivered
     records = await all_records(app, fitbit.id)
@@ -127,13 +115,13 @@ async def test_sixty_days_are_imported_newest_first_each_exercise_once(world: Wo
     }
     assert costs.keys() == asked.keys()
     for what, count in asked.items():
-        assert costs[what].least * 60 <= count <= costs[what].most * 60
+        assert costs[what].least * 30 <= count <= costs[what].most * 30
 
 
 @with_world
 async def test_a_busy_day_takes_its_time_and_stays_within_the_limits(world: World) -> None:
     # Given a day with more exercises than a page has, one of them entered by hand
-    site = Site(world, google={"shares": SPORTY})
+    site = sporty(world)
     for number in range(29):
         moment = world.clock.now() - timedelta(days=2) + timedelta(minutes=30 * number)
         site.google.add_exercise(
@@ -143,9 +131,7 @@ async def test_a_busy_day_takes_its_time_and_stays_within_the_limits(world: Worl
     await site.connect_both(app)
 
     # When it is imported
-    job = await start(app, 2)
-    await app.supervisor().start()
-    job = await world.until(app, job.id)
+    job = await imported(world, app, 2)
 
     # Then that is one chunk, which was never cut short
     days = days_back(2)
@@ -153,31 +139,6 @@ async def test_a_busy_day_takes_its_time_and_stays_within_the_limits(world: Worl
     assert site.external_ids() == site.expected_ids(days)
     assert len(site.external_ids()) == 31 == uploads(site)
     assert site.strava.meter.overshoot() == 0
-
-
-@pytest.mark.thorough
-@with_world
-async def test_two_users_take_turns_day_by_day(world: World) -> None:
-    # Given two users, and a worker with room for one job and little time for each
-    site = Site(world, users=2, google={"shares": SPORTY})
-    app = await site.app(worker=lanes(cold=1))
-    for user in range(2):
-        await site.connect_both(app, user)
-
-    # When the second comes a while after the first
-    first = await start(app, 12, 0)
-    await app.supervisor().start()
-    await until(world, lambda: len(site.activities(0)) == 2)
-    second = await start(app, 12, 1)
-    jobs = [await world.until(app, job.id) for job in (first, second)]
-
-    # Then from there on they take turns
-    assert [job.state for job in jobs] == [JobState.SUCCESS] * 2
-    sent = site.strava.requests.matching(method="POST", path=UPLOADS)
-    turns = [str(site.strava.world.athlete_ids.index(int(each.user or 0))) for each in sent]
-    assert "".join(turns) == "00" + "10" * 10 + "11"
-    for user in range(2):
-        assert site.external_ids(user) == site.expected_ids(days_back(12), user)
 
 
 @pytest.mark.thorough
@@ -211,9 +172,7 @@ def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
 ) -> None:
     async def main(world: World) -> None:
         # Given a provider that is down for twenty minutes, after the first few days
-        site = Site(world, google={"shares": SPORTY})
-        app = await site.app()
-        await site.connect_both(app)
+        site, app, *_ = await connected(sporty(world))
         job = await start(app, 8)
         await app.supervisor().start()
         await until(world, lambda: len(site.activities()) >= 3)
@@ -251,18 +210,16 @@ def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
 @with_world
 async def test_a_day_that_can_never_be_read_is_a_gap_and_can_be_read_later(world: World) -> None:
     # Given an exercise whose file Google never gives out
-    site = Site(world, google={"shares": SPORTY})
+    site = sporty(world)
     poison = days_back(4)[1]
     [exercise] = site.exercises(poison)
     path = f"*/{exercise.id}:exportExerciseTcx"
     site.google.faults.add(Fault(kind=FaultKind.SERVER_ERROR, path=path))
     app = await site.app()
     fitbit, _ = await site.connect_both(app)
-    job = await start(app, 4)
-    await app.supervisor().start()
 
     # When the job ends
-    job = await world.until(app, job.id)
+    job = await imported(world, app, 4)
 
     # Then that day is a gap with its reason, and the others are there
     assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
@@ -293,9 +250,7 @@ async def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_
     world: World, provider: str
 ) -> None:
     # Given a user who takes back what they allowed, in the middle of an import
-    site = Site(world, google={"shares": SPORTY})
-    app = await site.app()
-    fitbit, strava = await site.connect_both(app)
+    site, app, fitbit, strava = await connected(sporty(world))
     lost = fitbit if provider == "fitbit" else strava
     job = await start(app, 6)
     await app.supervisor().start()
@@ -332,59 +287,20 @@ async def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_
     assert days.total() <= 7
 
 
-@with_world
-async def test_a_user_who_did_not_allow_the_track_is_asked_again(world: World) -> None:
-    # Given a user who unticked a box on Google's page
-    site = Site(world, google={"shares": SPORTY})
-    site.google.oauth.unticked = {google_access.SCOPES[3]}
-    app = await site.app()
-    fitbit, _ = await site.connect_both(app)
-    job = await start(app, 1)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
-
-    assert (job.reason, job.provider) == (Reason.NEEDS_REAUTH, "fitbit")
-    assert "every box ticked" in (job.error or "")
-    # What the connection is good for, it is still good for.
-    assert (await app.connections.get(fitbit.id)).state is ConnectionState.ACTIVE
-
-
-@with_world
-async def test_an_application_that_strava_has_shut_off_ends_the_job(world: World) -> None:
-    site = Site(world, google={"shares": SPORTY})
-    app = await site.app()
-    _, strava = await site.connect_both(app)
-    site.strava.faults.add(Fault(kind=FaultKind.FORBIDDEN, path="/api/v3/*"))
-    job = await start(app, 3)
-    await app.supervisor().start()
-
-    job = await world.until(app, job.id)
-
-    assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
-    assert job.provider == "strava"
-    assert "inactive" in (job.error or "")
-    assert uploads(site) == 0
-    # It is not the user who has to do something.
-    assert (await app.connections.get(strava.id)).state is ConnectionState.ACTIVE
-
-
 # ---- files that Strava does not accept -----------------------------------------------------------
 
 
 @with_world
 async def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(world: World) -> None:
     # Given a file that is no good, on the second of three days
-    site = Site(world, google={"shares": SPORTY})
+    site = sporty(world)
     day = days_back(3)[1]
     [exercise] = site.exercises(day)
     site.spoilt.add(str(exercise.id))
     app = await site.app()
     fitbit, _ = await site.connect_both(app)
-    job = await start(app, 3)
-    await app.supervisor().start()
 
-    job = await world.until(app, job.id)
+    job = await imported(world, app, 3)
 
     # Then it is counted as refused, and the day tells why
     assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
@@ -403,98 +319,13 @@ async def test_a_file_that_strava_refuses_is_told_and_the_import_goes_on(world: 
     assert f"day:{day}" in records
 
 
-# ---- crashes and races -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("moment", ["uploaded", "before_commit"])
-@with_dying_workers
-async def test_a_crash_after_an_upload_never_makes_a_second_activity(
-    world: World, moment: str
-) -> None:
-    # Given a worker that dies after its second upload, before that day is committed
-    site = Site(world, google={"shares": SPORTY})
-    first, second = await site.app(), await site.app()
-    fitbit, _ = await site.connect_both(first)
-    job = await start(first, 4)
-    host = world.loop.host("first")
-    if moment == "before_commit":
-        settle, settled = first._store.settle, 0
-
-        async def dying(*args: object, **named: object) -> object:
-            nonlocal settled
-            settled += 1
-            if settled == 2:
-                await host.crash_here()
-            return await settle(*args, **named)  # type: ignore[arg-type]
-
-        first._store.settle = dying  # type: ignore[assignment, method-assign]
-    await host.spawn(first.supervisor().start())
-    await until(world, lambda: uploads(site) == 2)
-    if moment == "uploaded":
-        host.crash()
-    await until(world, lambda: host.crashed)
-    made = {each.external_id: each.id for each in site.activities()}
-    assert (await second.jobs.get(job.id)).steps == 1
-
-    # When another takes over
-    await second.supervisor().start()
-    job = await world.until(second, job.id)
-
-    # Then the day was repeated, and Strava has no second activity
-    assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 1)
-    assert uploads(site) == 5
-    assert site.external_ids() == site.expected_ids(days_back(4))
-    # And what is remembered is the first activity's id
-    records = await all_records(second, fitbit.id)
-    for activity in site.activities():
-        number = (activity.external_id or "").split("-")[2].removesuffix(".tcx")
-        assert records[f"exercise:{number}"].data["strava_activity_id"] == activity.id
-    assert made.items() <= {each.external_id: each.id for each in site.activities()}.items()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("late_s", [-0.001, 0.0, 0.0005, 0.001, 0.002, 0.01, 0.3, 3.0])
-@with_world
-async def test_retry_now_racing_the_automatic_resume_starts_the_job_once(
-    world: World, late_s: float
-) -> None:
-    # Given a job that an outage has paused, and two workers
-    site = Site(world, google={"shares": SPORTY})
-    app, other = await site.app(), await site.app()
-    await site.connect_both(app)
-    ends = world.clock.now() + timedelta(minutes=10)
-    site.google.faults.add(Fault(kind=FaultKind.OUTAGE, path="/v4/*", ends_at=ends))
-    job = await start(app, 4)
-    await app.supervisor().start()
-    await other.supervisor().start()
-    job = await world.until(app, job.id, JobState.PAUSED)
-    assert job.wake_at is not None
-    site.wire.sent.clear()
-
-    # When somebody taps "retry now" twice, around the moment at which it resumes by itself
-    await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() + late_s)
-    await asyncio.gather(
-        app.jobs.retry_now(job.id), other.jobs.retry_now(job.id), return_exceptions=True
-    )
-    job = await world.until(app, job.id)
-
-    # Then it was started once: each day was read once, each file was sent once
-    assert job.state is JobState.SUCCESS
-    assert days_read(site) == [str(day) for day in days_back(4)]
-    assert uploads(site) == 4
-    starts = Counter(kinds(await app.jobs.events(job.id)))
-    assert starts["thawed"] + starts["retry_now"] == 1
-
-
 # ---- which days, and for whom ------------------------------------------------------------------
 
 
 @with_world
 async def test_days_that_are_held_are_read_again_only_when_asked(world: World) -> None:
     # Given an import of five days
-    site = Site(world, google={"shares": SPORTY})
-    app = await site.app()
-    fitbit, _ = await site.connect_both(app)
+    site, app, fitbit, _ = await connected(sporty(world))
     await app.supervisor().start()
     await world.until(app, (await start(app, 5)).id)
     records = await all_records(app, fitbit.id)
@@ -527,27 +358,8 @@ async def test_days_that_are_held_are_read_again_only_when_asked(world: World) -
 
 
 @with_world
-async def test_the_past_is_for_those_who_pay(world: World) -> None:
-    site = Site(world)
-    app = await site.app(entitlement=paid_history)
-    await site.connect_both(app)
-    await app.users.set_plan(user_id(0), "free")
-
-    # When somebody on the free plan asks, then nothing is made
-    with pytest.raises(PlanRequired, match="paid plans"):
-        await start(app, 3)
-    assert await app.jobs.list() == []
-
-    # And when they pay, the same request is fine
-    await app.users.set_plan(user_id(0), "premium")
-    assert (await start(app, 3)).state is JobState.PENDING
-
-
-@with_world
 async def test_what_an_import_will_take_is_told_before(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    await site.connect_both(app)
+    _, app, *_ = await connected(Site(world))
 
     forecast = await app.backfills.forecast(request(300))
 
@@ -562,9 +374,7 @@ async def test_what_an_import_will_take_is_told_before(world: World) -> None:
 @with_world
 async def test_an_import_ends_when_it_was_told_to(world: World) -> None:
     # Given a fresh install
-    site = Site(world)
-    app = await site.app()
-    await site.connect_both(app)
+    _, app, *_ = await connected(Site(world))
     await app.supervisor().start()
     widths: list[timedelta] = []
     for last, days in ((LAST, 30), (LAST - timedelta(days=30), 60)):

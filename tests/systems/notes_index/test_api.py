@@ -117,6 +117,7 @@ async def test_from_running_by_cancelling_to_cancelled(desk: Desk) -> None:
     # While one is active, no other starts; the active one is named.
     refused = problem(await ann.post(START, json={}), 409, "active_job_exists")
     assert refused["run_id"] == refused["job_id"] == begun["run_id"]
+    problem(await ann.post(START, json={"resume": True}), 409, "active_job_exists")
 
     cancelling = (await ann.post(CANCEL)).json()
     assert (cancelling["status"], cancelling["error"]) == ("cancelling", "cancel requested")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from headgate import (
-    ActiveJobExists,
     Conflict,
     InvalidInput,
     Job,
@@ -31,10 +30,18 @@ LISTING = 2
 
 
 @pytest.fixture
-async def desk(sqlite_address: str, tmp_path: Path) -> AsyncIterator[Desk]:
-    """A graph of thirty pages."""
-    async with at_desk(sqlite_address, tmp_path, pages=PAGES) as desk:
+async def desk(
+    request: pytest.FixtureRequest, sqlite_address: str, tmp_path: Path
+) -> AsyncIterator[Desk]:
+    """A graph of thirty pages, or of so many as the test says."""
+    given = {"pages": PAGES, **getattr(request, "param", {})}
+    async with at_desk(sqlite_address, tmp_path, **given) as desk:
         yield desk
+
+
+def a_desk(pages: int, **more: Any) -> pytest.MarkDecorator:
+    """The test's desk has so many pages."""
+    return pytest.mark.parametrize("desk", [{"pages": pages, **more}], indirect=True, ids=[""])
 
 
 @pytest.fixture
@@ -81,6 +88,17 @@ async def test_a_first_run_indexes_every_page_and_the_next_nothing(desk: Desk) -
     assert told.cursor_max_edit_time == (await summary(desk, first)).cursor_max_edit_time
     assert (desk.requests() - before, len(desk.embedder.texts) - embedded) == (LISTING, 0)
 
+    # Mode full reads everything, and embeds nothing twice
+    told = await summary(desk, await desk.run(mode=Mode.FULL))
+    assert (told.processed, told.updated, told.skipped_content) == (PAGES, 0, PAGES)
+    assert len(desk.embedder.texts) == embedded
+
+    # A page that the index has lost is indexed again
+    await desk.index.delete([page(desk, 1)])
+    told = await summary(desk, await desk.run())
+    assert (told.processed, told.updated) == (1, 1)
+    assert len(await desk.index.page_uids()) == PAGES
+
 
 async def test_only_what_changed_is_read_and_embedded(postgres_desk: Desk) -> None:
     desk = postgres_desk
@@ -112,174 +130,124 @@ async def test_only_what_changed_is_read_and_embedded(postgres_desk: Desk) -> No
     assert desk.requests() - before == LISTING
 
 
-async def test_mode_full_reads_everything_and_embeds_nothing_twice(desk: Desk) -> None:
+@a_desk(3)
+async def test_what_a_page_no_longer_has_is_not_found_any_more(desk: Desk) -> None:
+    made = desk.roam.add_page(NewPage(title="Plans", blocks=[NewBlock("zzzz qqqq")]))
     await desk.run()
-    embedded = len(desk.embedder.texts)
+    [hit] = (await desk.notes.search("zzzz qqqq", user_id=USER, limit=1)).data
+    assert (hit.page.uid, hit.snippet) == (made.uid, "zzzz qqqq")
 
-    told = await summary(desk, await desk.run(mode=Mode.FULL))
-
-    assert (told.processed, told.updated, told.skipped_content) == (PAGES, 0, PAGES)
-    assert len(desk.embedder.texts) == embedded
-
-
-async def test_a_page_that_the_index_lost_is_indexed_again(desk: Desk) -> None:
+    block = made.children[0].uid
+    desk.roam.edit_page(Edit(page=made.uid, block=block, string="something else"))
     await desk.run()
-    await desk.index.delete([page(desk, 1)])
 
-    told = await summary(desk, await desk.run())
-
-    assert (told.processed, told.updated) == (1, 1)
-    assert len(await desk.index.page_uids()) == PAGES
-
-
-async def test_what_a_page_no_longer_has_is_not_found_any_more(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=3) as desk:
-        made = desk.roam.add_page(NewPage(title="Plans", blocks=[NewBlock("zzzz qqqq")]))
-        await desk.run()
-        [hit] = (await desk.notes.search("zzzz qqqq", user_id=USER, limit=1)).data
-        assert (hit.page.uid, hit.snippet) == (made.uid, "zzzz qqqq")
-
-        block = made.children[0].uid
-        desk.roam.edit_page(Edit(page=made.uid, block=block, string="something else"))
-        await desk.run()
-
-        [hit] = (await desk.notes.search("something else", user_id=USER, limit=1)).data
-        assert (hit.block_uid, hit.snippet) == (block, "something else")
-        texts = [each.snippet for each in (await desk.notes.search("zzzz", user_id=USER)).data]
-        assert "zzzz qqqq" not in texts
+    [hit] = (await desk.notes.search("something else", user_id=USER, limit=1)).data
+    assert (hit.block_uid, hit.snippet) == (block, "something else")
+    texts = [each.snippet for each in (await desk.notes.search("zzzz", user_id=USER)).data]
+    assert "zzzz qqqq" not in texts
 
 
 # ---- limits, times, failures -------------------------------------------------------------------
 
 
-async def test_limited_runs_go_on_where_the_last_one_ended(
-    sqlite_address: str, tmp_path: Path
+@a_desk(10)
+async def test_limited_runs_go_on_where_the_last_one_ended(desk: Desk) -> None:
+    for left in (7, 4, 1, 0):
+        told = await summary(desk, await desk.run(mode=Mode.LIMIT, limit=3))
+        assert 10 - len(await desk.index.page_uids()) == left
+        assert told.skipped_since == 10 - left - told.processed
+    assert sorted(set(desk.embedder.titles)) == sorted(desk.embedder.titles)
+
+
+@a_desk(10)
+async def test_a_given_time_leaves_the_rest_to_the_next_run(desk: Desk) -> None:
+    added = desk.roam.add_page(NewPage(title="Today", blocks=[NewBlock("now")]))
+    told = await summary(desk, await desk.run(since=desk.roam.graph().now_ms() - 60_000))
+    assert (told.processed, told.skipped_since) == (1, 10)
+    assert await desk.index.page_uids() == {added.uid}
+
+    # The mark did not move past what was left out.
+    told = await summary(desk, await desk.run())
+    assert (told.processed, told.skipped_since) == (10, 1)
+
+    with pytest.raises(InvalidInput, match="since"):
+        await desk.start(since=-1)
+    with pytest.raises(InvalidInput, match="limit"):
+        await desk.start(mode=Mode.LIMIT)
+
+
+@a_desk(8, nodes_max=250)
+async def test_the_mark_never_moves_past_a_page_that_failed(desk: Desk) -> None:
+    # Given a page that is too much for Roam even by itself
+    many = NewBlock("parent", [NewBlock(f"child {number}") for number in range(300)])
+    long = desk.roam.add_page(NewPage(title="Long", blocks=[many]))
+    late = desk.roam.add_page(NewPage(title="Late", blocks=[NewBlock("after it")]))
+
+    job = await desk.run()
+
+    # Then all others are indexed, and it is told
+    assert job.state is JobState.SUCCESS
+    told = await summary(desk, job)
+    assert (told.processed, told.updated, told.failed) == (10, 9, 1)
+    assert late.uid in await desk.index.page_uids()
+    assert told.cursor_max_edit_time is not None
+    assert told.cursor_max_edit_time < max(block.edit_ms for block in long.everything())
+
+    # And when it can be read, the next run does
+    desk.roam.edit_page(Edit(page=long.uid, remove=long.children[0].uid))
+    told = await summary(desk, await desk.run())
+    assert (told.processed, told.updated, told.failed) == (1, 1, 0)
+    assert long.uid in await desk.index.page_uids()
+
+
+@a_desk(8)
+async def test_a_page_that_cannot_be_embedded_keeps_no_other_from_it_and_is_tried_again(
+    desk: Desk,
 ) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=10) as desk:
-        for left in (7, 4, 1, 0):
-            told = await summary(desk, await desk.run(mode=Mode.LIMIT, limit=3))
-            assert 10 - len(await desk.index.page_uids()) == left
-            assert told.skipped_since == 10 - left - told.processed
-        assert sorted(set(desk.embedder.titles)) == sorted(desk.embedder.titles)
+    desk.roam.add_page(NewPage(title="Poison", blocks=[NewBlock("unspeakable")]))
+    desk.embedder.refuses = "unspeakable"
+    told = await summary(desk, await desk.run())
+    assert (told.processed, told.updated, told.failed) == (9, 8, 1)
+    assert len(await desk.index.page_uids()) == 8
+
+    desk.embedder.refuses = None
+    told = await summary(desk, await desk.run())
+    assert (told.processed, told.updated, told.failed) == (1, 1, 0)
+    assert len(await desk.index.page_uids()) == 9
+
+    # Nor does one that is indexed, and gets such a text, when another is edited after it
+    desk.roam.edit_page(Edit(page=page(desk, 2), append="unutterable"))
+    desk.roam.add_page(NewPage(title="Late", blocks=[NewBlock("after it")]))
+    desk.embedder.refuses = "unutterable"
+    job = await desk.run()
+    told = await summary(desk, job)
+    assert (told.processed, told.updated, told.failed) == (2, 1, 1)
+    events = await desk.app.jobs.events(job.id)
+    [complete] = [event.data for event in events if event.kind == "batch_complete"]
+    assert complete["stats"] == {"pages_updated": 1, "pages_failed": 1}
+    desk.embedder.refuses = None
+    told = await summary(desk, await desk.run())
+    assert (told.processed, told.updated, told.failed) == (1, 1, 0)
+    assert (await desk.notes.search("unutterable", user_id=USER, limit=1)).data[0].snippet
 
 
-async def test_a_given_time_leaves_the_rest_to_the_next_run(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=10) as desk:
-        added = desk.roam.add_page(NewPage(title="Today", blocks=[NewBlock("now")]))
-        told = await summary(desk, await desk.run(since=desk.roam.graph().now_ms() - 60_000))
-        assert (told.processed, told.skipped_since) == (1, 10)
-        assert await desk.index.page_uids() == {added.uid}
+@a_desk(5)
+async def test_a_list_that_fails_is_an_error_and_never_an_empty_graph(desk: Desk) -> None:
+    await desk.run()
+    desk.roam.encrypt()
+    job = await desk.run()
+    assert (job.state, "encrypted" in (job.error or "")) == (JobState.FAILED, True)
+    # Nothing is deleted before the graph can be read, though it was agreed to
+    job = await desk.run(clear=True, confirmed_pages=5)
+    assert job.state is JobState.FAILED
+    assert len(await desk.index.page_uids()) == 5
 
-        # The mark did not move past what was left out.
-        told = await summary(desk, await desk.run())
-        assert (told.processed, told.skipped_since) == (10, 1)
-
-        with pytest.raises(InvalidInput, match="since"):
-            await desk.start(since=-1)
-        with pytest.raises(InvalidInput, match="limit"):
-            await desk.start(mode=Mode.LIMIT)
-
-
-async def test_the_mark_never_moves_past_a_page_that_failed(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=8, nodes_max=250) as desk:
-        # Given a page that is too much for Roam even by itself
-        many = NewBlock("parent", [NewBlock(f"child {number}") for number in range(300)])
-        long = desk.roam.add_page(NewPage(title="Long", blocks=[many]))
-        late = desk.roam.add_page(NewPage(title="Late", blocks=[NewBlock("after it")]))
-
-        job = await desk.run()
-
-        # Then all others are indexed, and it is told
-        assert job.state is JobState.SUCCESS
-        told = await summary(desk, job)
-        assert (told.processed, told.updated, told.failed) == (10, 9, 1)
-        assert late.uid in await desk.index.page_uids()
-        assert told.cursor_max_edit_time is not None
-        assert told.cursor_max_edit_time < max(block.edit_ms for block in long.everything())
-
-        # And when it can be read, the next run does
-        desk.roam.edit_page(Edit(page=long.uid, remove=long.children[0].uid))
-        told = await summary(desk, await desk.run())
-        assert (told.processed, told.updated, told.failed) == (1, 1, 0)
-        assert long.uid in await desk.index.page_uids()
-
-
-async def test_a_page_that_cannot_be_embedded_keeps_no_other_from_it(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=8) as desk:
-        desk.roam.add_page(NewPage(title="Poison", blocks=[NewBlock("unspeakable")]))
-        desk.embedder.refuses = "unspeakable"
-
-        told = await summary(desk, await desk.run())
-        assert (told.processed, told.updated, told.failed) == (9, 8, 1)
-        assert len(await desk.index.page_uids()) == 8
-
-        desk.embedder.refuses = None
-        told = await summary(desk, await desk.run())
-        assert (told.processed, told.updated, told.failed) == (1, 1, 0)
-        assert len(await desk.index.page_uids()) == 9
-
-
-async def test_a_known_page_that_cannot_be_embedded_any_more_is_tried_again(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=8) as desk:
-        # Given a page that is indexed, gets such a text, and another that is edited after it
-        await desk.run()
-        desk.roam.edit_page(Edit(page=page(desk, 2), append="unspeakable"))
-        desk.roam.add_page(NewPage(title="Late", blocks=[NewBlock("after it")]))
-        desk.embedder.refuses = "unspeakable"
-        job = await desk.run()
-        told = await summary(desk, job)
-        assert (told.processed, told.updated, told.failed) == (2, 1, 1)
-        [complete] = [
-            event.data
-            for event in await desk.app.jobs.events(job.id)
-            if event.kind == "batch_complete"
-        ]
-        assert complete["stats"] == {"pages_updated": 1, "pages_failed": 1}
-
-        # Then the next run tries it again
-        desk.embedder.refuses = None
-        told = await summary(desk, await desk.run())
-        assert (told.processed, told.updated, told.failed) == (1, 1, 0)
-        assert (await desk.notes.search("unspeakable", user_id=USER, limit=1)).data[0].snippet
-
-
-async def test_nothing_is_deleted_before_the_graph_can_be_read(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
-        await desk.run()
-        desk.roam.encrypt()
-        job = await desk.run(clear=True, confirmed_pages=4)
-        assert job.state is JobState.FAILED
-        assert len(await desk.index.page_uids()) == 4
-
-
-async def test_a_list_that_fails_is_an_error_and_never_an_empty_graph(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=5) as desk:
-        await desk.run()
-        desk.roam.encrypt()
-        job = await desk.run()
-        assert (job.state, "encrypted" in (job.error or "")) == (JobState.FAILED, True)
-        assert len(await desk.index.page_uids()) == 5
-
-        desk.roam.encrypted.clear()
-        for uid in [head.uid for head in desk.roam.graph().heads()]:
-            desk.roam.delete_page(uid)
-        job = await desk.run()
-        assert (job.state, "lists no page" in (job.error or "")) == (JobState.FAILED, True)
-        assert len(await desk.index.page_uids()) == 5
+    desk.roam.encrypted.clear()
+    for uid in [head.uid for head in desk.roam.graph().heads()]:
+        desk.roam.delete_page(uid)
+    job = await desk.run()
+    assert (job.state, "lists no page" in (job.error or "")) == (JobState.FAILED, True)
+    assert len(await desk.index.page_uids()) == 5
 
 
 # ---- cancelling and going on -------------------------------------------------------------------
@@ -358,54 +326,50 @@ async def test_a_failed_run_is_resumed_too(sqlite_address: str, tmp_path: Path) 
         assert len(desk.embedder.titles) == 10
 
 
-async def test_a_plan_without_its_records_is_told(sqlite_address: str, tmp_path: Path) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=10, batch=4) as desk:
-        desk.embedder.hold.clear()
-        started = await desk.start()
-        await desk.embedder.held.wait()
-        await desk.app.records.forget(["notes-index"], desk.connection.id, ["plan/0"])
-        desk.embedder.hold.set()
-        job = await desk.ended(started.id)
-        assert (job.state, "start a new run" in (job.error or "")) == (JobState.FAILED, True)
+@a_desk(10, batch=4)
+async def test_a_plan_without_its_records_is_told(desk: Desk) -> None:
+    desk.embedder.hold.clear()
+    started = await desk.start()
+    await desk.embedder.held.wait()
+    await desk.app.records.forget(["notes-index"], desk.connection.id, ["plan/0"])
+    desk.embedder.hold.set()
+    job = await desk.ended(started.id)
+    assert (job.state, "start a new run" in (job.error or "")) == (JobState.FAILED, True)
 
 
 # ---- deleting an index -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("field", ["clear", "recreate_collection"])
-async def test_an_index_is_deleted_only_as_somebody_agreed(
-    sqlite_address: str, tmp_path: Path, field: str
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=6) as desk:
-        await desk.run()
-        for wrong in (None, 5, 7):
-            with pytest.raises(ConfirmDeletion, match="6 pages") as refused:
-                await desk.start(**{field: True, "confirmed_pages": wrong})
-            assert refused.value.pages == 6
-        assert len(await desk.index.page_uids()) == 6
+@a_desk(6)
+async def test_an_index_is_deleted_only_as_somebody_agreed(desk: Desk, field: str) -> None:
+    await desk.run()
+    for wrong in (None, 5, 7):
+        with pytest.raises(ConfirmDeletion, match="6 pages") as refused:
+            await desk.start(**{field: True, "confirmed_pages": wrong})
+        assert refused.value.pages == 6
+    assert len(await desk.index.page_uids()) == 6
 
-        told = await summary(desk, await desk.run(**{field: True, "confirmed_pages": 6}))
+    told = await summary(desk, await desk.run(**{field: True, "confirmed_pages": 6}))
 
-        assert (told.processed, told.updated) == (6, 6)
-        assert len(await desk.index.page_uids()) == 6
-        assert len(desk.embedder.titles) == 12
+    assert (told.processed, told.updated) == (6, 6)
+    assert len(await desk.index.page_uids()) == 6
+    assert len(desk.embedder.titles) == 12
 
 
-async def test_an_index_that_grew_meanwhile_is_not_deleted(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=6) as desk:
-        await desk.run()
-        # Somebody agreed when there were five.
-        submitted = await desk.app.jobs.submit(
-            "notes-index",
-            user_id=USER,
-            connection_id=desk.connection.id,
-            options={"clear": True, "confirmed_pages": 5},
-        )
-        job = await desk.ended(submitted.job.id)
-        assert (job.state, "agreed to delete 5" in (job.error or "")) == (JobState.FAILED, True)
-        assert len(await desk.index.page_uids()) == 6
+@a_desk(6)
+async def test_an_index_that_grew_meanwhile_is_not_deleted(desk: Desk) -> None:
+    await desk.run()
+    # Somebody agreed when there were five.
+    submitted = await desk.app.jobs.submit(
+        "notes-index",
+        user_id=USER,
+        connection_id=desk.connection.id,
+        options={"clear": True, "confirmed_pages": 5},
+    )
+    job = await desk.ended(submitted.job.id)
+    assert (job.state, "agreed to delete 5" in (job.error or "")) == (JobState.FAILED, True)
+    assert len(await desk.index.page_uids()) == 6
 
 
 async def test_another_embedder_needs_another_index(sqlite_address: str, tmp_path: Path) -> None:
@@ -438,20 +402,6 @@ async def test_a_dry_run_tells_what_a_run_would_do_and_changes_nothing(desk: Des
     assert (await summary(desk, await desk.run())).processed == PAGES
 
 
-async def test_one_run_at_a_time_for_each_graph(sqlite_address: str, tmp_path: Path) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
-        with pytest.raises(Conflict, match="nothing to cancel"):
-            await desk.notes.cancel(user_id=USER)
-        desk.embedder.hold.clear()
-        started = await desk.start()
-        await desk.embedder.held.wait()
-        with pytest.raises(ActiveJobExists) as refused:
-            await desk.start()
-        assert refused.value.job_id == started.id
-        with pytest.raises(ActiveJobExists):
-            await desk.notes.resume(user_id=USER)
-
-
 async def test_a_graph_that_is_not_connected_is_refused(desk: Desk) -> None:
     named: dict[str, Any] = {"user_id": USER, "connection_id": "conn_none"}
 
@@ -469,32 +419,30 @@ async def test_a_graph_that_is_not_connected_is_refused(desk: Desk) -> None:
     assert await desk.app.jobs.list() == []
 
 
-async def test_nobody_finds_another_s_notes_or_runs(sqlite_address: str, tmp_path: Path) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
-        job = await desk.run()
-        with pytest.raises(NotConnected):
-            await desk.notes.search("anything", user_id="eve")
-        with pytest.raises(NotFound):
-            await desk.notes.search("anything", user_id="eve", connection_id=desk.connection.id)
-        with pytest.raises(NotFound):
-            await desk.notes.get(job.id, user_id="eve")
-        assert await desk.notes.last(user_id="eve") is None
+@a_desk(4)
+async def test_nobody_finds_another_s_notes_or_runs(desk: Desk) -> None:
+    job = await desk.run()
+    with pytest.raises(NotConnected):
+        await desk.notes.search("anything", user_id="eve")
+    with pytest.raises(NotFound):
+        await desk.notes.search("anything", user_id="eve", connection_id=desk.connection.id)
+    with pytest.raises(NotFound):
+        await desk.notes.get(job.id, user_id="eve")
+    assert await desk.notes.last(user_id="eve") is None
 
-        await desk.app.connections.connect_with_token(
-            ROAM, user_id="eve", token=Secret(desk.roam.token()), external_id="graph-1"
-        )
-        assert (await desk.notes.search("anything", user_id="eve")).data == []
+    await desk.app.connections.connect_with_token(
+        ROAM, user_id="eve", token=Secret(desk.roam.token()), external_id="graph-1"
+    )
+    assert (await desk.notes.search("anything", user_id="eve")).data == []
 
 
-async def test_erasing_a_user_deletes_that_user_s_indexes(
-    sqlite_address: str, tmp_path: Path
-) -> None:
-    async with at_desk(sqlite_address, tmp_path, pages=4) as desk:
-        await desk.run()
-        await desk.app.users.forget("eve", by="an operator")
-        assert await desk.index.exists()
-        exported = [row async for row in desk.app.users.export(USER)]
-        pages = {row["page"] for row in exported if row["type"] == "note_text"}
-        assert pages == await desk.index.page_uids()
-        await desk.app.users.forget(USER, by="an operator")
-        assert not await desk.index.exists()
+@a_desk(4)
+async def test_erasing_a_user_deletes_that_user_s_indexes(desk: Desk) -> None:
+    await desk.run()
+    await desk.app.users.forget("eve", by="an operator")
+    assert await desk.index.exists()
+    exported = [row async for row in desk.app.users.export(USER)]
+    pages = {row["page"] for row in exported if row["type"] == "note_text"}
+    assert pages == await desk.index.page_uids()
+    await desk.app.users.forget(USER, by="an operator")
+    assert not await desk.index.exists()
