@@ -9,6 +9,7 @@ from pytest_asyncio import is_async_test
 from sqlalchemy import delete
 
 from headgate.base.clock import ManualClock
+from headgate.ports.items import ItemStore
 from headgate.ports.limiter import Limiter
 from headgate.ports.store import Store
 from headgate.store.dynamodb.store import DynamoStore
@@ -143,6 +144,12 @@ def store(any_opened: Database | DynamoTable) -> Store:
 def any_stores(any_opened: Database | DynamoTable, clock: ManualClock) -> Stores:
     """Empty stores that do not know syncs, on each kind of database in turn."""
     return stores_of(any_opened, clock)
+
+
+@pytest.fixture
+def items(any_stores: Stores) -> ItemStore:
+    """Items on each kind of database in turn; there are none yet."""
+    return any_stores.items
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ class Sent(msgspec.Struct, frozen=True):
 class Ask(msgspec.Struct, Generic[S], frozen=True):
     """Something a store does often, and the indexes that its statements must stand on."""
 
-    run: Callable[[S], Awaitable[None]]
+    run: Callable[[S], Awaitable[object]]
     #: How a statement begins, and what its plan must name: a pattern, or all of a set of indexes.
     stands_on: Mapping[str, str | set[str]]
 

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Connection, delete, insert, select, update
 
 from headgate.base.clock import ManualClock
+from headgate.model.erasure import Erasure
 from headgate.store.sql.database import Database
 from headgate.store.sql.erasures import SqlErasures
 from headgate.store.sql.personal_data import IMPERSONAL, TABLES
@@ -55,18 +56,25 @@ async def erase_all(store: SqlErasures, erasure_id: str, *, limit: int) -> int:
     return batches
 
 
-async def stored_of(store: SqlErasures, user: str) -> list[Any]:
+async def stored_of(store: SqlErasures, user: str, *, limit: int = 100) -> list[Any]:
     """All rows of a user, as they are exported."""
     found: list[Any] = []
     for kind in store.kinds:
-        after = None
-        while True:
-            page = await store.export_page(user, kind, after=after, limit=2)
+        page = await store.export_page(user, kind, after=None, limit=limit)
+        found += page.rows
+        while page.after is not None:
+            page = await store.export_page(user, kind, after=page.after, limit=limit)
             found += page.rows
-            after = page.after
-            if after is None:
-                break
     return found
+
+
+async def erased(store: SqlErasures, user: str = ADA) -> Erasure:
+    """The erasure of a user, from its beginning to its end."""
+    begun = await store.begin("erasure_1", user, by="eve")
+    await erase_all(store, begun.id, limit=5)
+    finished = await store.finish(begun.id)
+    assert finished is not None
+    return finished
 
 
 def test_every_table_is_known_to_hold_personal_data_or_none() -> None:
@@ -128,10 +136,8 @@ async def test_whoever_names_anothers_connection_gets_and_erases_nothing_of_it(
     before = await stored_of(rows, BOB)
 
     exported = await stored_of(rows, ADA)
-    begun = await rows.begin("erasure_1", ADA, by="eve")
-    await erase_all(rows, begun.id, limit=5)
+    await erased(rows)
 
-    assert await rows.finish(begun.id) is not None
     assert [row["id"] for row in exported if BOB in json.dumps(row)] == [
         f"taken {with_account}",
         f"taken {anothers}",
@@ -157,11 +163,8 @@ async def test_of_a_name_that_two_users_took_each_has_their_own_records(
     before = await stored_of(rows, BOB)
     assert len([row for row in await stored_of(rows, ADA) if row["type"] == "record"]) == 3
 
-    begun = await rows.begin("erasure_1", ADA, by="eve")
-    await erase_all(rows, begun.id, limit=5)
-    finished = await rows.finish(begun.id)
+    finished = await erased(rows)
 
-    assert finished is not None
     assert (finished.deleted["record"], finished.deleted["coverage"]) == (3, 3)
     left = await stored_of(rows, BOB)
     assert [row for row in before if row not in left] == []
@@ -225,7 +228,7 @@ async def test_who_could_not_be_revoked_is_noted_once(
 
 
 async def test_an_export_has_every_row_and_no_secret(rows: SqlErasures) -> None:
-    found = await stored_of(rows, ADA)
+    found = await stored_of(rows, ADA, limit=2)
 
     kinds = [row["type"] for row in found]
     assert {kind: kinds.count(kind) for kind in kinds} == {
@@ -241,12 +244,7 @@ async def test_an_export_has_every_row_and_no_secret(rows: SqlErasures) -> None:
 async def test_of_a_user_who_is_not_there_nothing_is_erased(
     rows: SqlErasures, database: Database
 ) -> None:
-    begun = await rows.begin("erasure_1", "nobody", by="eve")
-
-    assert await rows.erase_some(begun.id, limit=10) == 0
-    finished = await rows.finish(begun.id)
-    assert finished is not None
-    assert dict(finished.deleted) == {}
+    assert dict((await erased(rows, "nobody")).deleted) == {}
     assert "nobody" not in await everything(database)
 
 

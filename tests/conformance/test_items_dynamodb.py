@@ -11,7 +11,7 @@ from headgate.flow.fetch_item import reset_item
 from headgate.flow.recover import rescue_items
 from headgate.flow.settle import settle_surely
 from headgate.model import item as change
-from headgate.model.item import Document
+from headgate.model.item import Document, Item
 from headgate.model.job import Lane
 from headgate.ports.items import Deletion, RegisterResult
 from headgate.store.dynamodb.connection_items import put_removal
@@ -28,6 +28,12 @@ from tests.stores import START
 @pytest.fixture
 def items(dynamo_table: DynamoTable) -> DynamoItems:
     return DynamoItems(dynamo_table)
+
+
+async def content(items: DynamoItems, item: Item) -> bytes | None:
+    """What is served of the item."""
+    served = (await items.serve(item.id)).document
+    return served and served.content()
 
 
 def document(size: int) -> Document:
@@ -91,7 +97,7 @@ async def test_what_a_lost_worker_has_left_is_never_served_and_goes_with_the_nex
         await items.settle(change.succeed(item), document(2 * PART_BYTES - 2000))
     client.choose = None
     assert await count_rows(items) == (1, 2)
-    assert (await items.serve(item.id)).document is None
+    assert await content(items, item) is None
 
     # When another fetches the item
     clock.advance(61)
@@ -102,8 +108,7 @@ async def test_what_a_lost_worker_has_left_is_never_served_and_goes_with_the_nex
     await settled(items, change.succeed(item), newer)
 
     # Then its document is there, and nothing else
-    served = (await items.serve(item.id)).document
-    assert served is not None and served.content() == newer.body
+    assert await content(items, item) == newer.body
     assert await count_rows(items) == (1, 3)
 
 
@@ -124,8 +129,7 @@ async def test_a_large_document_is_replaced_after_its_successor_is_named(
     # Then no transaction had to hold what was replaced: 4 MB are the most
     sent = [request for name, request in client.requests if name == "transact_write_items"]
     assert [len(request["TransactItems"]) for request in sent] == [2]
-    served = (await items.serve(item.id)).document
-    assert served is not None and served.content() == document(1000).body
+    assert await content(items, item) == document(1000).body
     assert await count_rows(items) == (1, 14)
 
     # And what is left goes with the next success
@@ -162,8 +166,7 @@ async def test_a_large_document_whose_answer_is_lost_stays(items: DynamoItems) -
     after = await settle_surely(items, ManualClock(START), change.succeed(item), large)
 
     assert after is not None
-    served = (await items.serve(item.id)).document
-    assert served is not None and served.content() == large.body
+    assert await content(items, item) == large.body
 
 
 @pytest.mark.fault(4)
@@ -184,7 +187,7 @@ async def test_a_document_that_was_fetched_before_a_rescue_is_not_stored_after_i
 
     # Then it has lost the claim, and has stored nothing
     assert await items.settle(change.succeed(item), document(1000)) is None
-    assert (await items.serve(item.id)).document is None
+    assert await content(items, item) is None
     assert await count_rows(items) == (1, 0)
 
 
@@ -221,9 +224,7 @@ async def test_an_item_that_is_claimed_while_it_moves_to_the_hot_lane_stays_clai
     assert [name for name, _ in client.requests] == ["query"]
 
 
-async def test_items_claimed_beside_one_without_an_answer_are_worked_on(
-    items: DynamoItems,
-) -> None:
+async def test_items_claimed_beside_one_without_an_answer_are_worked_on(items: DynamoItems) -> None:
     await items.register([new_item() for _ in range(5)])
     client = client_of(items.table)
     client.choose = first(1, Fault.UNREACHABLE, of="update_item")

@@ -18,10 +18,7 @@ from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
 from headgate.store.sql import removals
 from headgate.store.sql.item_store import SqlItems
-from tests.conformance.crowds import (
-    STREAMS,
-    fill_items,
-)
+from tests.conformance.crowds import STREAMS, fill_items
 from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans, plan
 from tests.stores import LEASE, START
 
@@ -55,10 +52,6 @@ async def settle(items: SqlItems) -> None:
     await items.settle_many([(change.succeed(item), DOCUMENT)])
 
 
-async def extend(items: SqlItems) -> None:
-    await items.extend([Claim("filled_103", 1), Claim("filled_203", 1)], lease=LEASE)
-
-
 async def register(items: SqlItems) -> None:
     found = NewItem(
         id="filled_107",
@@ -69,22 +62,6 @@ async def register(items: SqlItems) -> None:
         start_time=START,
     )
     await items.register([found])
-
-
-async def expired(items: SqlItems) -> None:
-    await items.list_expired(limit=100)
-
-
-async def next_expiry(items: SqlItems) -> None:
-    await items.next_sweep_s()
-
-
-async def next_due(items: SqlItems) -> None:
-    await items.next_due_s(STREAMS, "connection_7")
-
-
-async def serve(items: SqlItems) -> None:
-    await items.serve("filled_108", user_id="user_0")
 
 
 async def progress(items: SqlItems) -> None:
@@ -100,14 +77,6 @@ async def count_items(items: SqlItems) -> None:
 
 async def stuck(items: SqlItems) -> None:
     assert await items.count_stuck(STREAMS) == ITEM_ROWS // 100
-
-
-async def limited(items: SqlItems) -> None:
-    await items.count_limited(STREAMS, within=timedelta(seconds=600))
-
-
-async def list_mine(items: SqlItems) -> None:
-    await items.list_items(STREAMS, user_id="user_9", states=[ItemState.PENDING], limit=20)
 
 
 async def forget(items: SqlItems) -> None:
@@ -133,23 +102,39 @@ _FORGET = {
     f"SELECT {_TABLE}.id FROM {_TABLE} WHERE {_TABLE}.id": _BY_ID,
     "DELETE FROM headgate_items": _BY_ID,
 }
-ASKS = {
+ASKS: dict[str, Ask[SqlItems]] = {
     "claim": Ask(claim, {"WITH picked AS": r"ix_headgate_items_eligible\b", **_LOCK}),
     "claim hot": Ask(claim_hot, {"WITH picked AS": r"ix_headgate_items_eligible\b"}),
     "settle": Ask(settle, _LOCK),
-    "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
+    "extend": Ask(
+        lambda items: items.extend([Claim("filled_103", 1), Claim("filled_203", 1)], lease=LEASE),
+        {"WITH mine AS": _BY_ID},
+    ),
     "register": Ask(register, {"SELECT headgate_items.id, headgate_items.collection": _BY_ID}),
-    "expired": Ask(expired, {"SELECT": "ix_headgate_items_fetching"}),
-    "next expiry": Ask(next_expiry, {"SELECT": "ix_headgate_items_fetching"}),
+    "expired": Ask(
+        lambda items: items.list_expired(limit=100), {"SELECT": "ix_headgate_items_fetching"}
+    ),
+    "next expiry": Ask(
+        lambda items: items.next_sweep_s(), {"SELECT": "ix_headgate_items_fetching"}
+    ),
     # SQLite walks over the connection's items instead: it is asked only after a short batch.
     "next due": Ask(
-        next_due, {"SELECT": r"(ix_headgate_items_eligible|uq_headgate_items_external)\b"}
+        lambda items: items.next_due_s(STREAMS, "connection_7"),
+        {"SELECT": r"(ix_headgate_items_eligible|uq_headgate_items_external)\b"},
     ),
-    "serve": Ask(serve, {"SELECT": _BY_ID}),
+    "serve": Ask(lambda items: items.serve("filled_108", user_id="user_0"), {"SELECT": _BY_ID}),
     "progress": Ask(progress, {"SELECT": "ix_headgate_items_counted"}),
     "stuck": Ask(stuck, {"SELECT": "ix_headgate_items_counted"}),
-    "limited": Ask(limited, {"SELECT": "ix_headgate_items_limited"}),
-    "list mine": Ask(list_mine, {"SELECT": "ix_headgate_items_counted"}),
+    "limited": Ask(
+        lambda items: items.count_limited(STREAMS, within=timedelta(seconds=600)),
+        {"SELECT": "ix_headgate_items_limited"},
+    ),
+    "list mine": Ask(
+        lambda items: items.list_items(
+            STREAMS, user_id="user_9", states=[ItemState.PENDING], limit=20
+        ),
+        {"SELECT": "ix_headgate_items_counted"},
+    ),
     "forget": Ask(forget, _FORGET),
     "forget removed": Ask(
         forget_removed,

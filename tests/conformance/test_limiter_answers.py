@@ -1,7 +1,9 @@
 """What limiters learn from answers, what they lease, and what they tell: on every limiter."""
 
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -248,23 +250,17 @@ async def test_the_providers_count_corrects_ours_upwards(limiter: Limiter) -> No
 
 
 @twice_decided
-async def test_the_providers_count_never_lowers_ours(limiter: Limiter) -> None:
+async def test_the_providers_count_never_lowers_ours_nor_counts_what_is_not_declared(
+    limiter: Limiter,
+) -> None:
     # Given ten requests, of which the provider has seen five: the rest is on its way
     *_, last = await spend(limiter, STRAVA, 10)
-    await limiter.observe(STRAVA, HOT, last, {"15min": 5})
-    await limiter.observe(STRAVA, HOT, last, {"15min": 4})
+    for counts in ({"15min": 5}, {"15min": 4}, {"month": 10_000}, {}):
+        await limiter.observe(STRAVA, HOT, last, counts)
 
     quarter, day = (await limiter.use(STRAVA, connection_id=None)).windows
     assert (quarter.used, quarter.theirs, day.theirs) == (10, 5, None)
-
-
-@twice_decided
-async def test_counts_of_limits_that_are_not_declared_are_ignored(limiter: Limiter) -> None:
-    grant = await granted(limiter, STRAVA)
-    await limiter.observe(STRAVA, HOT, grant, {"month": 10_000})
-    await limiter.observe(STRAVA, HOT, grant, {})
-
-    assert (await granted(limiter, STRAVA)).remaining == 98
+    assert (await granted(limiter, STRAVA)).remaining == 89
 
 
 @twice_decided
@@ -313,17 +309,6 @@ async def test_a_429_closes_the_budget_for_everybody_until_the_quarter_ends(
 
 
 @twice_decided
-async def test_a_429_with_the_day_spent_closes_until_midnight(limiter: Limiter) -> None:
-    # Given a budget of which the quarter is spent and the day too, as the provider tells
-    grant = await granted(limiter, STRAVA)
-    await limiter.observe(STRAVA, HOT, grant, {"15min": 100, "day": 1000})
-
-    closed = await limiter.close_budget(STRAVA, HOT, retry_after_s=None)
-
-    assert closed == closed_for(MIDNIGHT + GUARD - NOON_05)
-
-
-@twice_decided
 async def test_a_429_that_says_how_long_is_believed_within_reason(limiter: Limiter) -> None:
     # The longest come last: none opens what another has closed for longer.
     for said_s, closed_s in ((-5.0, 1), (0.0, 1), (1.5, 1.5), (90.0, 90), (10**9, 25 * 3600)):
@@ -334,24 +319,28 @@ async def test_a_429_that_says_how_long_is_believed_within_reason(limiter: Limit
 
 
 @twice_decided
-async def test_a_429_of_a_budget_that_limits_nothing_says_how_long_to_wait(
+async def test_a_429_that_does_not_say_how_long_closes_for_what_its_limits_say(
     limiter: Limiter,
 ) -> None:
+    # Given a budget of which the quarter is spent and the day too, as the provider tells; one that
+    # limits nothing, and one with a rolling window
+    grant = await granted(limiter, STRAVA)
+    await limiter.observe(STRAVA, HOT, grant, {"15min": 100, "day": 1000})
     nothing = Budget("nothing", [])
     await granted(limiter, nothing)
+    rolling = Budget("rolling", [Limit(100, per="hour", rolling=True)], paced=False)
 
-    for said_s, closed_s in ((None, 60), (5, 5)):
-        closed = await limiter.close_budget(nothing, HOT, retry_after_s=said_s)
-        assert closed == closed_for(timedelta(seconds=closed_s))
-
-
-@twice_decided
-async def test_a_429_of_a_rolling_window_closes_it_for_a_minute(limiter: Limiter) -> None:
-    budget = Budget("rolling", [Limit(100, per="hour", rolling=True)], paced=False)
-
-    closed = await limiter.close_budget(budget, HOT, retry_after_s=None)
-
-    assert closed == closed_for(timedelta(minutes=1))
+    # Then they are closed until midnight, for a minute, and for a minute
+    minute = timedelta(minutes=1)
+    for budget, closed in (
+        (STRAVA, MIDNIGHT + GUARD - NOON_05),
+        (nothing, minute),
+        (rolling, minute),
+    ):
+        told = await limiter.close_budget(budget, HOT, retry_after_s=None)
+        assert told == closed_for(closed)
+    told = await limiter.close_budget(nothing, HOT, retry_after_s=5)
+    assert told == closed_for(timedelta(seconds=5))
 
 
 @twice_decided
@@ -496,16 +485,16 @@ async def test_a_limiter_out_of_reach_says_so_and_raises_nothing_of_a_drivers(
     # Then it is told, and whoever has something to say to it hears of it
     assert isinstance(answer, Unreachable)
     assert answer.error
-    with pytest.raises(HeadgateError):
-        await limiter.charge(SLOTS, HOT, times=1)
-    with pytest.raises(HeadgateError):
-        await limiter.release(SLOTS, HOT, grant)
-    with pytest.raises(HeadgateError):
-        await limiter.observe(SLOTS, HOT, grant, {"hour": 1})
-    with pytest.raises(HeadgateError):
-        await limiter.close_budget(SLOTS, HOT, retry_after_s=None)
-    with pytest.raises(HeadgateError):
-        await limiter.use(SLOTS, connection_id=None)
+    told: list[Coroutine[Any, Any, object]] = [
+        limiter.charge(SLOTS, HOT, times=1),
+        limiter.release(SLOTS, HOT, grant),
+        limiter.observe(SLOTS, HOT, grant, {"hour": 1}),
+        limiter.close_budget(SLOTS, HOT, retry_after_s=None),
+        limiter.use(SLOTS, connection_id=None),
+    ]
+    for each in told:
+        with pytest.raises(HeadgateError):
+            await each
 
 
 async def out_of_reach(kind: str, opened: Opened, clock: ManualClock, folder: Path) -> Limiter:

@@ -11,6 +11,7 @@ from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX
 from headgate.store.dynamodb.limiter import DynamoLimiter
 from headgate.store.dynamodb.table import DynamoTable
 from tests import dynamo
+from tests.conformance.databases import shared_fixture
 from tests.dynamo import client_of
 from tests.dynamo_faults import Fault, FaultyClient, first
 from tests.limiters import Opened, acquire, ask, granted, reason_of
@@ -34,12 +35,15 @@ def limiter(dynamo_table: DynamoTable, clock: ManualClock) -> DynamoLimiter:
     return DynamoLimiter(dynamo_table)
 
 
-async def elsewhere(table: DynamoTable, clock: ManualClock, opened: Opened) -> DynamoLimiter:
+@shared_fixture()
+async def other(dynamo_table: DynamoTable, clock: ManualClock, opened: Opened) -> DynamoLimiter:
     """A limiter of another process on the same table."""
-    endpoint = table.client.address.endpoint
-    assert endpoint is not None
-    other, _ = await opened.dynamodb(endpoint, clock, table.name)
-    return other
+    return await another(dynamo_table, clock, opened)
+
+
+async def another(table: DynamoTable, clock: ManualClock, opened: Opened) -> DynamoLimiter:
+    made, _ = await opened.dynamodb(table.client.address.endpoint or "", clock, table.name)
+    return made
 
 
 async def used(limiter: DynamoLimiter, budget: Budget) -> int:
@@ -129,7 +133,7 @@ async def test_of_several_processes_at_once_no_more_is_granted_than_there_is(
     opened: Opened,
     budget: Budget,
 ) -> None:
-    several = [limiter, *[await elsewhere(dynamo_table, clock, opened) for _ in range(3)]]
+    several = [limiter, *[await another(dynamo_table, clock, opened) for _ in range(3)]]
 
     # When each asks again and again, while the others do; some may never be the first to write
     async def ask_often(of: DynamoLimiter) -> int:
@@ -146,10 +150,9 @@ async def test_of_several_processes_at_once_no_more_is_granted_than_there_is(
 
 
 async def test_what_another_has_written_meanwhile_counts(
-    limiter: DynamoLimiter, dynamo_table: DynamoTable, clock: ManualClock, opened: Opened
+    limiter: DynamoLimiter, other: DynamoLimiter
 ) -> None:
     budget = Budget("last", [Limit(2, per="hour")], paced=False)
-    other = await elsewhere(dynamo_table, clock, opened)
     await granted(limiter, budget)
     await granted(other, budget)
 
@@ -158,14 +161,11 @@ async def test_what_another_has_written_meanwhile_counts(
 
 async def test_a_ledger_is_read_after_the_rest_so_that_what_is_written_meanwhile_costs_no_write(
     limiter: DynamoLimiter,
-    dynamo_table: DynamoTable,
+    other: DynamoLimiter,
     client: FaultyClient,
-    clock: ManualClock,
-    opened: Opened,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given another process that has written the ledger, and writes it again during each rest
-    other = await elsewhere(dynamo_table, clock, opened)
     await granted(limiter, BUDGET)
     await granted(other, BUDGET)
 
@@ -183,13 +183,8 @@ async def test_a_ledger_is_read_after_the_rest_so_that_what_is_written_meanwhile
 
 
 async def test_a_ledger_of_several_processes_is_read_before_it_is_written(
-    limiter: DynamoLimiter,
-    dynamo_table: DynamoTable,
-    client: FaultyClient,
-    clock: ManualClock,
-    opened: Opened,
+    limiter: DynamoLimiter, other: DynamoLimiter, client: FaultyClient
 ) -> None:
-    other = await elsewhere(dynamo_table, clock, opened)
     await granted(limiter, BUDGET)
     await granted(other, BUDGET)
     await granted(limiter, BUDGET)
@@ -209,14 +204,9 @@ async def test_a_ledger_of_several_processes_is_read_before_it_is_written(
 
 
 async def test_a_ledger_that_others_write_all_the_time_is_out_of_reach_in_the_end(
-    limiter: DynamoLimiter,
-    dynamo_table: DynamoTable,
-    clock: ManualClock,
-    opened: Opened,
-    monkeypatch: pytest.MonkeyPatch,
+    limiter: DynamoLimiter, other: DynamoLimiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledgers, "ATTEMPTS_MAX", 1)
-    other = await elsewhere(dynamo_table, clock, opened)
     await granted(limiter, BUDGET)
     await granted(other, BUDGET)
 

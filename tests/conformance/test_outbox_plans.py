@@ -16,9 +16,7 @@ from headgate.model.lease import Claim
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql.outbox import SqlOutbox
-from tests.conformance.crowds import (
-    fill_by,
-)
+from tests.conformance.crowds import fill_by
 from tests.conformance.outboxes import TOPICS, claim, new_message
 from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans, plan
 from tests.stores import LEASE, START
@@ -70,28 +68,8 @@ async def claim_some(outbox: SqlOutbox) -> None:
     await outbox.settle_many([(each, None) for each in changes])
 
 
-async def claim_run(outbox: SqlOutbox) -> None:
-    await claim(outbox, limit=10, run_id="run_10")
-
-
-async def claim_message(outbox: SqlOutbox) -> None:
-    await claim(outbox, limit=10, message_id="filled_2005")
-
-
 async def next_due(outbox: SqlOutbox) -> None:
     assert await outbox.next_due_s("local", TOPICS) is not None
-
-
-async def extend(outbox: SqlOutbox) -> None:
-    await outbox.extend([Claim("filled_1031.local", 1)], lease=LEASE)
-
-
-async def expired(outbox: SqlOutbox) -> None:
-    await outbox.list_expired(limit=100)
-
-
-async def next_expiry(outbox: SqlOutbox) -> None:
-    await outbox.next_sweep_s()
 
 
 async def purge(outbox: SqlOutbox) -> None:
@@ -102,10 +80,6 @@ async def purge_dead(outbox: SqlOutbox) -> None:
     names, age = ["local", "production"], timedelta(minutes=29)
     assert await outbox.count_dead(names, older_than=age) > 0
     assert await outbox.purge_dead(names, older_than=age, limit=2) > 0
-
-
-async def get_message(outbox: SqlOutbox) -> None:
-    await outbox.get_message("filled_2005", user_id="user_11")
 
 
 def listing(**fields: Any) -> Callable[[SqlOutbox], Awaitable[None]]:
@@ -138,7 +112,7 @@ _BY_KEY = _of("messages", "uq_headgate_messages_topic_key", 2)
 _GIVEN = r"(WITH given\([^)]*\) AS \(VALUES .*\) )?"
 _UNSENT = r"ix_headgate_deliveries_unsent\b"
 _CREATED = r"ix_headgate_messages_created\b"
-ASKS = {
+ASKS: dict[str, Ask[SqlOutbox]] = {
     "claim": Ask(
         claim_some,
         {
@@ -149,13 +123,24 @@ ASKS = {
         },
     ),
     "claim of a run": Ask(
-        claim_run, {"WITH picked AS": r"(ix_headgate_deliveries_(unsent|run))\b"}
+        lambda outbox: claim(outbox, limit=10, run_id="run_10"),
+        {"WITH picked AS": r"(ix_headgate_deliveries_(unsent|run))\b"},
     ),
-    "claim of a message": Ask(claim_message, {"WITH picked AS": f"({_BY_MESSAGE}|{_UNSENT})"}),
+    "claim of a message": Ask(
+        lambda outbox: claim(outbox, limit=10, message_id="filled_2005"),
+        {"WITH picked AS": f"({_BY_MESSAGE}|{_UNSENT})"},
+    ),
     "next due": Ask(next_due, {"SELECT": _UNSENT}),
-    "extend": Ask(extend, {"WITH mine AS": _BY_ID}),
-    "expired": Ask(expired, {"SELECT": "ix_headgate_deliveries_sending"}),
-    "next expiry": Ask(next_expiry, {"SELECT": "ix_headgate_deliveries_sending"}),
+    "extend": Ask(
+        lambda outbox: outbox.extend([Claim("filled_1031.local", 1)], lease=LEASE),
+        {"WITH mine AS": _BY_ID},
+    ),
+    "expired": Ask(
+        lambda outbox: outbox.list_expired(limit=100), {"SELECT": "ix_headgate_deliveries_sending"}
+    ),
+    "next expiry": Ask(
+        lambda outbox: outbox.next_sweep_s(), {"SELECT": "ix_headgate_deliveries_sending"}
+    ),
     "purge": Ask(
         purge,
         {
@@ -177,7 +162,9 @@ ASKS = {
             "DELETE FROM headgate_messages": _MESSAGE,
         },
     ),
-    "get a message": Ask(get_message, {"SELECT": _MESSAGE}),
+    "get a message": Ask(
+        lambda outbox: outbox.get_message("filled_2005", user_id="user_11"), {"SELECT": _MESSAGE}
+    ),
     "list by state": Ask(
         listing(target="local", states=(DeliveryState.DEAD,)),
         {"SELECT": "ix_headgate_deliveries_state"},

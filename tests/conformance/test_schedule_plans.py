@@ -11,9 +11,7 @@ from sqlalchemy import Connection
 
 from headgate.model.schedule import TickKind
 from headgate.store.sql.schedules import SqlSchedules
-from tests.conformance.crowds import (
-    fill_by,
-)
+from tests.conformance.crowds import fill_by
 from tests.conformance.query_plans import Ask, Crowd, check_plans, plan
 from tests.conformance.schedules import DAY, NIGHTLY, QUERY, new_tick
 from tests.stores import START
@@ -51,9 +49,7 @@ _JOBS = """
     ) AS numbered
 """
 _TICKS = """
-    INSERT INTO headgate_ticks (
-        schedule, tick, kind, fired_at, queued, skipped, missed, worker
-    )
+    INSERT INTO headgate_ticks (schedule, tick, kind, fired_at, queued, skipped, missed, worker)
     SELECT 'nightly', {now} - n * {day}, 'cron', {now}, 9000, 1000, 0, 'w' FROM {numbers}
 """
 _TICK_USERS = """

@@ -71,10 +71,9 @@ async def test_what_it_counts_is_part_of_the_summary(store: Store) -> None:
     # And what the store counts under the same name stays beside it
     job = await run_one(store)
     wanted = change.advance(job, tally(records=1, counts={"inserted": 7}), {})
-    after = await store.settle(wanted, ChunkWork(records=[Record("a", {})]))
-
-    assert after is not None
-    assert after.summary == Summary(records=1, inserted=1, counts={"inserted": 7})
+    both = await store.settle(wanted, ChunkWork(records=[Record("a", {})]))
+    assert both is not None
+    assert both.summary == Summary(records=1, inserted=1, counts={"inserted": 7})
 
 
 async def test_a_lost_claim_tells_and_counts_nothing(store: Store, clock: ManualClock) -> None:

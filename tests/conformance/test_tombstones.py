@@ -23,7 +23,7 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
 from tests import stores
-from tests.conformance.databases import Stores, on_postgres, under_way
+from tests.conformance.databases import on_postgres, under_way
 from tests.conformance.test_connections import added
 from tests.conformance.test_items import (
     DOCUMENT,
@@ -38,12 +38,6 @@ from tests.stores import new_job, run_one, tally, until_one_waits
 
 ONE = Record("1", {"name": "Morning Run"})
 TWO = Record("2", {"name": "Evening Run"})
-
-
-@pytest.fixture
-def items(any_stores: Stores) -> ItemStore:
-    """Items on each kind of database in turn; there are none yet."""
-    return any_stores.items
 
 
 @pytest.fixture
