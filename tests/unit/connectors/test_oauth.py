@@ -265,7 +265,8 @@ async def test_without_a_new_refresh_token_the_old_one_stays_but_a_token_there_m
     for refresh in (None, "", 7, "x" * 9_000):
         tokens, _ = await refreshed(answer(body={**GIVEN, "refresh_token": refresh}))
         assert tokens.refresh is None
-    for body in ({}, [], "x", None, {"access_token": ""}, {"access_token": 7}, b"<html>", b""):
+    none: list[object] = [{}, [], "x", None, b"<html>", b""]
+    for body in (*none, {"access_token": ""}, {"access_token": 7}):
         with pytest.raises(Malformed):
             await refreshed(answer(body=body))
 

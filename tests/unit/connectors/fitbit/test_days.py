@@ -70,8 +70,17 @@ async def test_every_page_is_read() -> None:
     assert [each.key for each in chunk.records] == ["exercise:1", "exercise:2", "exercise:3"]
 
 
-async def test_a_day_without_anything_is_empty() -> None:
-    assert await read(Google()) == Chunk(records=[], kept=[])
+async def test_a_day_without_anything_is_empty_and_a_roll_up_may_be_asked_for_again() -> None:
+    google, failures = Google(), [Transient("cut off")]
+
+    def fails_once(request: Request) -> Response:
+        if request.method == "POST" and failures:
+            raise failures.pop()
+        return google(request)
+
+    assert await read(fails_once) == await read(Google()) == Chunk(records=[], kept=[])
+    with pytest.raises(Terminal, match="day by day"):
+        await read(Google(), day=None)
 
 
 @pytest.mark.parametrize(
@@ -98,20 +107,24 @@ async def test_an_exercise_without_a_file_is_kept_with_the_reason(file: Response
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("file", "error", "said"),
     [
-        b"<!doctype html><title>Oops</title>",
-        b"<TrainingCenterDatabase><Trackpoint/><Trackp",
-        b"\xff\xfe</TrainingCenterDatabase>",
-        b"",
+        (answer(body=b"<!doctype html><title>Oops</title>"), Malformed, "TCX"),
+        (answer(body=b"<TrainingCenterDatabase><Trackpoint/><Trackp"), Malformed, "TCX"),
+        (answer(body=b"\xff\xfe</TrainingCenterDatabase>"), Malformed, "TCX"),
+        (answer(body=b""), Malformed, "TCX"),
+        # Else every exercise would seem to have no file, and nobody would notice.
+        (answer(400, {"error": {"status": "INVALID_ARGUMENT"}}), Terminal, "refused the form"),
     ],
 )
-async def test_a_file_that_is_none_is_malformed(body: bytes) -> None:
+async def test_a_file_that_is_none_is_malformed_and_a_request_that_is_wrong_ends_the_job(
+    file: Response, error: type[Exception], said: str
+) -> None:
     google = Google()
     google.has_exercises(1)
-    google.files["1"] = answer(body=body)
+    google.files["1"] = file
 
-    with pytest.raises(Malformed, match="TCX"):
+    with pytest.raises(error, match=said):
         await read(google)
 
 
@@ -126,16 +139,6 @@ async def test_a_file_with_prefixed_names_and_a_mark_before_it_is_one() -> None:
     assert str(chunk.records[0].data["tcx"]).startswith("<t:")
 
 
-async def test_a_request_that_google_does_not_understand_ends_the_job() -> None:
-    # Else every exercise would seem to have no file, and nobody would notice.
-    google = Google()
-    google.has_exercises(1)
-    google.files["1"] = answer(400, {"error": {"status": "INVALID_ARGUMENT"}})
-
-    with pytest.raises(Terminal, match="refused the form"):
-        await read(google)
-
-
 @pytest.mark.parametrize(
     "page",
     [
@@ -146,36 +149,14 @@ async def test_a_request_that_google_does_not_understand_ends_the_job() -> None:
         [],
     ],
 )
-async def test_exercises_that_make_no_sense_are_malformed(page: Any) -> None:
-    google = Google()
+async def test_exercises_and_sums_that_make_no_sense_are_malformed(page: Any) -> None:
+    google, heavy = Google(), Google()
     google.pages = {"": page}
+    heavy.rollups["weight"] = {"rollupDataPoints": [{"weight": {"weightGramsAvg": "heavy"}}]}
 
-    with pytest.raises(Malformed):
-        await read(google)
-
-
-async def test_sums_that_make_no_sense_are_malformed() -> None:
-    google = Google()
-    google.rollups["weight"] = {"rollupDataPoints": [{"weight": {"weightGramsAvg": "heavy"}}]}
-
-    with pytest.raises(Malformed):
-        await read(google)
-
-
-async def test_a_roll_up_is_a_read_and_may_be_asked_for_again() -> None:
-    google, failures = Google(), [Transient("cut off")]
-
-    def fails_once(request: Request) -> Response:
-        if request.method == "POST" and failures:
-            raise failures.pop()
-        return google(request)
-
-    assert await read(fails_once) == Chunk(records=[], kept=[])
-
-
-async def test_only_history_can_be_read() -> None:
-    with pytest.raises(Terminal, match="day by day"):
-        await read(Google(), day=None)
+    for each in (google, heavy):
+        with pytest.raises(Malformed):
+            await read(each)
 
 
 async def test_an_exercise_that_strava_has_is_counted_and_not_exported_again() -> None:

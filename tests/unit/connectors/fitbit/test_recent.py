@@ -97,19 +97,12 @@ async def test_a_job_goes_on_where_the_last_one_ended() -> None:
     assert all(each.events == () for each in chunks)
 
 
-async def test_a_mark_of_today_still_reads_all_recent_days() -> None:
+@pytest.mark.parametrize("marked", [True, False], ids=["a mark of today", "the first job"])
+async def test_mode_since_reads_at_least_the_recent_days_and_leaves_a_mark(marked: bool) -> None:
     google = Google()
+    mark = str(today_of(google)) if marked else None
 
-    chunk = await read(google, mode=Mode.SINCE, high_water=str(today_of(google)))
-
-    assert listed(google)[0][0] == str(back(google, 2))
-    assert chunk.high_water == str(today_of(google))
-
-
-async def test_a_first_job_in_mode_since_reads_the_recent_days_and_leaves_a_mark() -> None:
-    google = Google()
-
-    chunk = await read(google, mode=Mode.SINCE)
+    chunk = await read(google, mode=Mode.SINCE, high_water=mark)
 
     assert listed(google)[0][0] == str(back(google, 2))
     assert chunk.high_water == str(today_of(google))
@@ -138,21 +131,19 @@ async def test_days_that_are_too_long_ago_are_left_out_and_the_job_says_so() -> 
     assert chunk.progress.total == DAYS_MAX + 1
 
 
-@pytest.mark.parametrize("mode", [Mode.HISTORY, Mode.LIMIT])
-async def test_other_modes_are_refused(mode: Mode) -> None:
-    with pytest.raises(Terminal, match="mode full or since"):
-        await read(Google(), mode=mode)
-
-
 @pytest.mark.parametrize(
-    "stored", [{"cursor": {"first": "x"}}, {"mode": Mode.SINCE, "high_water": 7}]
+    ("fields", "error", "said"),
+    [
+        ({"mode": Mode.HISTORY}, Terminal, "mode full or since"),
+        ({"mode": Mode.LIMIT}, Terminal, "mode full or since"),
+        ({"cursor": {"first": "x"}}, Malformed, "cannot be read"),
+        ({"mode": Mode.SINCE, "high_water": 7}, Malformed, "cannot be read"),
+        ({"days": 0}, InvalidInput, "days"),
+        ({"days": DAYS_MAX + 1}, InvalidInput, "days"),
+    ],
 )
-async def test_what_was_stored_and_cannot_be_read_is_malformed(stored: dict[str, Any]) -> None:
-    with pytest.raises(Malformed, match="cannot be read"):
-        await read(Google(), **stored)
-
-
-@pytest.mark.parametrize("days", [0, DAYS_MAX + 1])
-def test_a_number_of_days_that_makes_no_sense_is_refused(days: int) -> None:
-    with pytest.raises(InvalidInput, match="days"):
-        FitbitRecent(days=days, **API)
+async def test_other_modes_strange_marks_and_numbers_of_days_are_refused(
+    fields: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        await read(Google(), **fields)

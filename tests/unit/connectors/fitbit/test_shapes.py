@@ -119,29 +119,15 @@ def page(*values: dict[str, Any], day: date = DAY) -> RollupPage:
 
 
 def test_the_sums_of_every_type_make_one_summary() -> None:
+    beats = {"Avg": 79.6, "Min": 59, "Max": 121}
+    light = {"activityLevel": "LIGHT", "activeMinutesSum": "160"}
+    minutes = [light, {"activityLevel": "VIGOROUS"}]
     found = [
         page({"steps": {"countSum": "10696"}}),
         page({"distance": {"millimetersSum": "7701120"}}),
         page({"totalCalories": {"kcalSum": 2011.84}}),
-        page(
-            {
-                "heartRate": {
-                    "beatsPerMinuteAvg": 79.6,
-                    "beatsPerMinuteMin": 59,
-                    "beatsPerMinuteMax": 121,
-                }
-            }
-        ),
-        page(
-            {
-                "activeMinutes": {
-                    "activeMinutesRollupByActivityLevel": [
-                        {"activityLevel": "LIGHT", "activeMinutesSum": "160"},
-                        {"activityLevel": "VIGOROUS"},
-                    ]
-                }
-            }
-        ),
+        page({"heartRate": {f"beatsPerMinute{name}": value for name, value in beats.items()}}),
+        page({"activeMinutes": {"activeMinutesRollupByActivityLevel": minutes}}),
         page({"weight": {"weightGramsAvg": 71_250.5}}),
     ]
 
@@ -157,20 +143,14 @@ def test_the_sums_of_every_type_make_one_summary() -> None:
     }
 
 
-def test_a_type_without_data_says_nothing() -> None:
+def test_a_type_without_data_says_nothing_but_a_sum_of_zero_is_a_sum() -> None:
     assert page().of(DAY) is None
+    # Another day's sums are not taken for this one's.
+    assert page({"steps": {"countSum": "5"}}, day=date(2026, 1, 4)).of(DAY) is None
     assert summary_data([]) == {}
     empty = page({"heartRate": {}, "activeMinutes": {}, "weight": {}}).of(DAY)
     assert empty is not None
     assert summary_data([empty]) == {}
-
-
-def test_a_sum_of_zero_is_a_sum() -> None:
-    found = page({"steps": {}}).of(DAY)
-
-    assert found is not None
-    assert summary_data([found]) == {"steps": 0}
-
-
-def test_another_days_sums_are_not_taken_for_this_ones() -> None:
-    assert page({"steps": {"countSum": "5"}}, day=date(2026, 1, 4)).of(DAY) is None
+    zero = page({"steps": {}}).of(DAY)
+    assert zero is not None
+    assert summary_data([zero]) == {"steps": 0}

@@ -51,24 +51,15 @@ def test_a_token_goes_into_the_query_and_cannot_be_renewed() -> None:
     assert not API["auth"].refreshes
 
 
-def test_each_user_has_an_hour_and_the_application_a_day() -> None:
+def test_each_user_has_an_hour_and_the_application_a_day_and_what_is_left_is_read() -> None:
     limits = {limit.name: (limit.amount, limit.scope) for limit in API["budget"].limits}
-
-    assert limits == {
-        "hour per connection": (500, Scope.CONNECTION),
-        "day": (99_500, Scope.APP),
-    }
-    assert HOURLY.rolling
-
-
-def test_what_is_left_of_the_hour_is_read() -> None:
-    counts = API["counts"]
-
-    assert counts(Headers({"X-RateLimit-Remaining": "498"}.items())) == {HOURLY.name: 2}
-    assert counts(Headers({"X-RateLimit-Remaining": "soon"}.items())) == {}
     refused = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767600000"}
-    assert counts(Headers(refused.items())) == {}
-    assert counts(Headers()) == {}
+
+    assert limits == {"hour per connection": (500, Scope.CONNECTION), "day": (99_500, Scope.APP)}
+    assert HOURLY.rolling
+    assert API["counts"](Headers({"X-RateLimit-Remaining": "498"}.items())) == {HOURLY.name: 2}
+    for said in ({"X-RateLimit-Remaining": "soon"}, refused, {}):
+        assert API["counts"](Headers(said.items())) == {}
 
 
 @pytest.mark.parametrize(
@@ -104,55 +95,43 @@ async def test_an_error_is_known_by_its_type(
 
 
 @pytest.mark.parametrize(
-    ("reset", "waits"),
+    ("response", "wait", "spent"),
     [
-        (str(int(START.timestamp()) + 1200), [1200.0]),
-        (str(int(START.timestamp()) - 5), [1.0]),
-        ("9" * 12, [86_400.0]),
-        ("9" * 13, [None]),
-        ("soon", [None]),
+        *(
+            (said(SAID.hourly_limit(), **{"X-RateLimit-Reset": reset}), wait, "hour per connection")
+            for reset, wait in (
+                *((str(int(START.timestamp()) + 1200), 1200.0), ("9" * 12, 86_400.0)),
+                *((str(int(START.timestamp()) - 5), 1.0), ("9" * 13, None), ("soon", None)),
+            )
+        ),
+        (said(SAID.daily_quota()), None, "day"),
     ],
 )
-async def test_a_spent_hour_closes_the_users_budget_until_it_says(
-    reset: str, waits: list[float | None]
+async def test_a_spent_hour_closes_the_users_budget_and_a_spent_day_the_applications(
+    response: Any, wait: float | None, spent: str
 ) -> None:
-    bench = Bench(said(SAID.hourly_limit(), **{"X-RateLimit-Reset": reset}), classify=classify)
+    bench = Bench(response, classify=classify)
 
     with pytest.raises(RateLimited):
         await bench.http.get("/users/self/checkins")
 
-    assert (bench.gate.waits, bench.gate.spent) == (waits, ["hour per connection"])
-
-
-async def test_a_spent_day_closes_the_applications_budget() -> None:
-    bench = Bench(said(SAID.daily_quota()), classify=classify)
-
-    with pytest.raises(RateLimited):
-        await bench.http.get("/users/self/checkins")
-
-    assert (bench.gate.waits, bench.gate.spent) == ([None], ["day"])
+    assert (bench.gate.waits, bench.gate.spent) == ([wait], [spent])
 
 
 @pytest.mark.parametrize("response", [error(401, "invalid_auth"), answer(401, b"")])
 async def test_a_refused_token_is_not_tried_again(response: Any) -> None:
-    access = FakeAccess(renewable=False)
-    bench = Bench(response, access=access, classify=classify)
+    bench = Bench(response, access=FakeAccess(renewable=False), classify=classify)
 
     with pytest.raises(AuthExpired):
         await bench.http.get("/users/self/checkins")
-
     assert len(bench.transport.sent) == 1
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"meta":{"code":403}}'])
-async def test_a_403_that_does_not_say_why_may_pass(body: bytes) -> None:
-    with pytest.raises(Malformed):
-        await Bench(answer(403, body), classify=classify).http.get("/users/self/checkins")
-
-
-async def test_a_warning_is_no_error() -> None:
+async def test_a_403_that_does_not_say_why_may_pass_and_a_warning_is_no_error() -> None:
+    for body in (b"<html>", b"", b"[]", b'{"meta":{"code":403}}'):
+        with pytest.raises(Malformed):
+            await Bench(answer(403, body), classify=classify).http.get("/users/self/checkins")
     bench = Bench(said(SAID.ok({"x": 1}, deprecated=True)), classify=classify)
-
     assert (await bench.http.get("/users/self/checkins")).status == 200
 
 

@@ -119,14 +119,6 @@ async def test_every_check_in_is_read_once_from_the_oldest(inclusive: bool) -> N
 
 
 @both
-async def test_equal_times_at_the_edge_of_a_page_are_all_read(inclusive: bool) -> None:
-    # The first page ends between two of one second.
-    one = Import(Provider([100, 200, 300, 400, 400, 400, 500], inclusive=inclusive))
-
-    assert sorted(await one.run()) == ids(*range(7))
-
-
-@both
 @pytest.mark.parametrize(
     "times",
     [
@@ -134,6 +126,8 @@ async def test_equal_times_at_the_edge_of_a_page_are_all_read(inclusive: bool) -
         [100, 499, *[500] * PAGE, 501, 502, 900],
         [499, *[500] * (PAGE + 1), 501, 900],
         [100, *[500] * (2 * PAGE - 1), 510],
+        # The first page ends between two of one second.
+        [100, 200, 300, 400, 400, 400, 500],
         # Two seconds in a row.
         [100, *[500] * PAGE, *[501] * (PAGE - 2), 502, 503],
     ],
@@ -202,21 +196,29 @@ async def test_the_next_import_reads_what_is_new_and_a_day_before(inclusive: boo
     assert one.mark == NOW_S - 60
 
 
-async def test_an_import_without_anything_new_takes_one_request() -> None:
+async def test_an_import_without_anything_new_takes_one_request_and_finds_what_comes_late() -> None:
     one = Import(Provider([NOW_S - 100]))
     await one.run()
     one.provider.asked.clear()
 
     assert await one.run() == ["c0"]
     assert len(one.provider.asked) == 1
-
-
-async def test_a_check_in_that_was_made_offline_is_found_within_a_day() -> None:
-    one = Import(Provider([NOW_S - 100]))
-    await one.run()
     one.provider.items.append({"id": "late", "createdAt": NOW_S - DAY_S})
-
     assert "late" in await one.run()
+
+
+@pytest.mark.parametrize(
+    ("times", "mark"),
+    # A time from the future does not hide what comes after it.
+    [([], None), ([NOW_S - 10, NOW_S + 30 * DAY_S], NOW_S)],
+)
+async def test_a_mark_is_the_latest_time_but_no_later_than_now(
+    times: list[int], mark: int | None
+) -> None:
+    one = Import(Provider(times))
+
+    assert await one.run() == ids(*range(len(times)))
+    assert one.mark == mark
 
 
 @both
@@ -244,21 +246,6 @@ async def test_one_that_arrives_during_the_import_is_read_too() -> None:
     provider.get = get  # type: ignore[method-assign]  # a provider that lives
 
     assert (await one.run())[-1] == "meanwhile"
-
-
-async def test_a_user_without_check_ins_leaves_no_mark() -> None:
-    one = Import(Provider([]))
-
-    assert await one.run() == []
-    assert one.mark is None
-
-
-async def test_a_time_from_the_future_does_not_hide_what_comes_after_it() -> None:
-    one = Import(Provider([NOW_S - 10, NOW_S + 30 * DAY_S]))
-
-    await one.run()
-
-    assert one.mark == NOW_S
 
 
 async def test_since_a_time_means_from_some_seconds_before_it() -> None:
@@ -292,14 +279,11 @@ async def test_the_first_import_knows_how_much_there_is() -> None:
     assert {each.progress.total for each in one.chunks if each.progress} == {None}
 
 
-async def test_check_ins_that_are_not_in_order_are_refused() -> None:
+async def test_check_ins_out_of_order_and_an_answer_without_any_are_refused() -> None:
     items = [{"id": "a", "createdAt": 2}, {"id": "b", "createdAt": 1}]
     said = {"response": {"checkins": {"count": 2, "items": items}}}
 
     with pytest.raises(Malformed, match="order"):
         await list_checkins(Bench(answer(200, said)).http)
-
-
-async def test_an_answer_without_check_ins_is_refused() -> None:
     with pytest.raises(Malformed):
         await list_checkins(Bench(answer(200, {"response": {}})).http)

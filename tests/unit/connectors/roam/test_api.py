@@ -148,28 +148,20 @@ async def test_a_graph_that_is_not_ready_is_asked_again_after_a_few_seconds() ->
     assert at.clock.now() - began >= timedelta(seconds=2 * NOT_READY_S)
 
 
-async def test_roam_may_say_itself_how_long() -> None:
-    verdict = classify(answer(503, b"", {"Retry-After": "9"}))
+async def test_a_slow_request_is_not_repeated_as_it_is_and_a_spent_limit_is_told() -> None:
+    slow = bench(said(500, "Query took too long to run"))
+    with pytest.raises(SlowRequest) as raised:
+        await ask(slow)
+    assert (len(slow.transport.requests), raised.value.retry_after_s) == (1, 60.0)
 
+    spent = bench(said(429, "Too many requests"))
+    with pytest.raises(RateLimited):
+        await ask(spent)
+    assert spent.gate.waits == [None]
+    # Roam may say itself how long.
+    verdict = classify(answer(503, b"", {"Retry-After": "9"}))
     assert isinstance(verdict, Transient)
     assert verdict.retry_after_s is None
-
-
-async def test_a_slow_request_is_not_repeated_as_it_is() -> None:
-    at = bench(said(500, "Query took too long to run"))
-
-    with pytest.raises(SlowRequest) as raised:
-        await ask(at)
-
-    assert (len(at.transport.requests), raised.value.retry_after_s) == (1, 60.0)
-
-
-async def test_a_spent_limit_closes_the_budget() -> None:
-    at = bench(said(429, "Too many requests"))
-
-    with pytest.raises(RateLimited):
-        await ask(at)
-    assert at.gate.waits == [None]
 
 
 async def test_no_error_tells_a_token() -> None:

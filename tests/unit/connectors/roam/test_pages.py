@@ -11,6 +11,7 @@ from headgate.connectors.roam.api import SlowRequest, classify
 from headgate.connectors.roam.pages import PULL_MAX, list_pages, pull_pages
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 
+PAGE = {":block/uid": "a", ":node/title": "A", ":edit/time": 3}
 SLOW = answer(500, {"message": "Your query took too long to run"})
 
 
@@ -81,16 +82,16 @@ async def test_a_list_that_cannot_be_read_is_an_error(answers: list[Response]) -
         await list_pages(bench(*answers).http)
 
 
-async def test_what_stays_too_slow_is_an_error_too() -> None:
+async def test_what_stays_too_slow_or_is_not_what_was_asked_for_is_an_error_too() -> None:
     with pytest.raises(SlowRequest):
         await list_pages(bench(result([head("a"), head("b")]), SLOW).http)
     with pytest.raises(SlowRequest):
         await list_pages(bench(SLOW).http)
     with pytest.raises(SlowRequest):
         await pull_pages(bench(SLOW).http, ["a", "b"])
-
-
-PAGE = {":block/uid": "a", ":node/title": "A", ":edit/time": 3}
+    for pulled in ([], [PAGE], [PAGE, PAGE, PAGE], None, "a"):
+        with pytest.raises(Malformed):
+            await pull_pages(bench(result(pulled)).http, ["a", "b"])
 
 
 async def test_pages_are_pulled_together_and_what_is_gone_is_told() -> None:
@@ -117,19 +118,17 @@ async def test_pages_are_pulled_together_and_what_is_gone_is_told() -> None:
     )
 
 
-async def test_a_pull_that_takes_too_long_is_halved() -> None:
+async def test_a_pull_that_takes_too_long_is_halved_and_nothing_is_asked_for_nothing() -> None:
     at = bench(SLOW, result([PAGE]), result([None]))
 
     pulled = await pull_pages(at.http, ["a", "b"])
 
     assert ([page.uid for page in pulled.pages], pulled.missing) == (["a"], ("b",))
     assert len(at.transport.requests) == 3
-
-
-@pytest.mark.parametrize("pulled", [[], [PAGE], [PAGE, PAGE, PAGE], None, "a"])
-async def test_a_pull_that_is_not_what_was_asked_for_is_an_error(pulled: Any) -> None:
-    with pytest.raises(Malformed):
-        await pull_pages(bench(result(pulled)).http, ["a", "b"])
+    assert (await pull_pages(at.http, [])).pages == ()
+    with pytest.raises(InvalidInput, match="uids"):
+        await pull_pages(at.http, ["a"] * (PULL_MAX + 1))
+    assert len(at.transport.requests) == 3
 
 
 @pytest.mark.parametrize(
@@ -157,12 +156,3 @@ async def test_a_page_that_roam_needs_too_long_for_alone_keeps_no_other_from_bei
     assert [page.uid for page in found.pages] == ["a"]
     assert "20 s" in found.unreadable["b"]
     assert asked(at)[-1]["selector"] == "[:block/uid]"
-
-
-async def test_nothing_is_asked_for_nothing_and_not_for_too_much() -> None:
-    at = bench()
-
-    assert (await pull_pages(at.http, [])).pages == ()
-    with pytest.raises(InvalidInput, match="uids"):
-        await pull_pages(at.http, ["a"] * (PULL_MAX + 1))
-    assert at.transport.requests == []

@@ -28,16 +28,11 @@ def test_what_must_be_known_is_read_and_the_rest_is_kept() -> None:
 
     assert (found.id, found.start, found.manual, found.streams_id) == (12, START, False, "12")
     assert found.data == shown(manual=False, map={"polyline": "x"})
-
-
-@pytest.mark.parametrize("start_date", ["2026-01-05T06:30:00", "2026-01-05T08:30:00+02:00"])
-def test_a_start_is_a_moment_in_utc_however_it_is_written(start_date: str) -> None:
-    found = parse_activity(shown(start_date=start_date))
-
-    assert (found.start, found.start.tzinfo) == (START, UTC)
-
-
-def test_what_was_entered_by_hand_has_no_streams_to_ask_for() -> None:
+    # A start is a moment in UTC, however it is written.
+    for start_date in ("2026-01-05T06:30:00", "2026-01-05T08:30:00+02:00"):
+        found = parse_activity(shown(start_date=start_date))
+        assert (found.start, found.start.tzinfo) == (START, UTC)
+    # What was entered by hand has no streams to ask for.
     assert parse_activity(shown(manual=True)).streams_id is None
 
 
@@ -82,18 +77,14 @@ async def test_an_activity_comes_with_its_laps() -> None:
     assert [each["essential"] for each in bench.gate.asked] == [True, True]
 
 
-async def test_what_was_entered_by_hand_is_not_asked_for_laps() -> None:
-    bench = Bench(answer(body=shown(manual=True)))
+async def test_what_was_entered_by_hand_or_lost_its_laps_has_none_and_gone_is_no_data() -> None:
+    by_hand = Bench(answer(body=shown(manual=True)))
 
-    assert (await read_activity(bench.http, "12"))["laps"] == []
-    assert len(bench.transport.requests) == 1
-
-
-async def test_an_activity_that_is_gone_is_no_data_and_laps_that_are_gone_are_none() -> None:
+    assert (await read_activity(by_hand.http, "12"))["laps"] == []
+    assert len(by_hand.transport.requests) == 1
+    assert (await read_activity(Bench(answer(body=shown()), GONE).http, "12"))["laps"] == []
     with pytest.raises(NoData):
         await read_activity(Bench(GONE).http, "12")
-
-    assert (await read_activity(Bench(answer(body=shown()), GONE).http, "12"))["laps"] == []
 
 
 @pytest.mark.fault(34)

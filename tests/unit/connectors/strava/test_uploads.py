@@ -111,24 +111,18 @@ async def test_an_upload_is_a_form_with_the_file_under_an_id_that_stays() -> Non
     )
 
 
-async def test_an_exercise_without_a_name_is_named_by_strava() -> None:
+async def test_one_without_a_name_is_named_by_strava_and_one_without_a_file_is_wrong() -> None:
     bench = bench_of(upload(activity_id=77))
-
     await write(bench, exercise(name=""))
-
     form = bench.transport.requests[0]
     assert "name" not in await parsed(form.body, form.headers.get("content-type") or "")
 
-
-@pytest.mark.parametrize("missing", ["tcx", "id", "source"])
-async def test_a_record_that_holds_no_file_is_a_mistake_of_the_sync(missing: str) -> None:
-    data = {name: value for name, value in exercise().data.items() if name != missing}
-    bench = bench_of()
-
-    with pytest.raises(Terminal, match="'exercise:1' cannot be uploaded"):
-        await write(bench, Record("exercise:1", data))
-
-    assert bench.transport.sent == []
+    for missing in ("tcx", "id", "source"):
+        data = {name: value for name, value in exercise().data.items() if name != missing}
+        nobody = bench_of()
+        with pytest.raises(Terminal, match="'exercise:1' cannot be uploaded"):
+            await write(nobody, Record("exercise:1", data))
+        assert nobody.transport.sent == []
 
 
 # ---- how long it is waited for -----------------------------------------------------------------
@@ -160,13 +154,15 @@ async def test_one_that_is_never_ready_is_tried_again_later_and_not_uploaded_twi
     assert bench.clock.now() - START == timedelta(seconds=sum(POLL_PAUSES_S))
 
 
-async def test_one_that_is_not_known_yet_is_looked_at_again() -> None:
-    bench = bench_of(upload(code=201), answer(404, {}), upload(activity_id=77))
+async def test_one_that_is_not_known_yet_is_looked_at_again_and_one_that_is_ready_is_not() -> None:
+    unknown = bench_of(upload(code=201), answer(404, {}), upload(activity_id=77))
+    ready = bench_of(upload(code=201, activity_id=77))
 
-    written = await write(bench)
+    written = await write(unknown)
+    await write(ready)
 
-    assert len(written.receipts) == 1
-    assert len(bench.transport.sent) == 3
+    assert (len(written.receipts), len(unknown.transport.sent)) == (1, 3)
+    assert (len(ready.transport.sent), ready.clock.now()) == (1, START)
 
 
 async def test_many_are_uploaded_first_and_each_is_looked_at_until_it_is_done() -> None:
@@ -194,15 +190,6 @@ async def test_many_are_uploaded_first_and_each_is_looked_at_until_it_is_done() 
     assert ids == {"exercise:1": 71, "exercise:2": 72, "exercise:3": 73}
 
 
-async def test_what_is_ready_at_once_is_not_waited_for() -> None:
-    bench = bench_of(upload(code=201, activity_id=77))
-
-    await write(bench)
-
-    assert len(bench.transport.sent) == 1
-    assert bench.clock.now() == START
-
-
 # ---- what became of it -------------------------------------------------------------------------
 
 
@@ -224,77 +211,52 @@ def test_a_duplicate_names_the_activity_there_is(error: str, activity: int | Non
     assert duplicate_of(error) == activity
 
 
-async def test_a_duplicate_is_success_with_the_first_ones_id() -> None:
-    bench = bench_of(upload(code=201), refused("x.tcx duplicate of activity 12"))
-
-    written = await write(bench)
-
-    assert written.receipts[0].data["strava_activity_id"] == 12
-    assert written.refused == []
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        ("headgate-fitbit-1.tcx malformed: no activity", "malformed: no activity"),
-        ("Time information is missing from file.", "Time information is missing from file"),
-        ("<b>Bad</b>  file\n", "Bad file"),
-        ("<br>", "it does not say why"),
-    ],
-)
-async def test_a_file_that_strava_cannot_read_is_refused_in_plain_words(
-    error: str, reason: str
-) -> None:
-    # Given one file that is no good, and one that is
-    bench = bench_of(upload(1, 201), upload(2, 201), refused(error), upload(2, activity_id=72))
+async def test_a_file_that_is_refused_keeps_no_other_from_being_taken() -> None:
+    answers = (refused("x.tcx malformed: no activity"), upload(2, activity_id=72))
+    bench = bench_of(upload(1, 201), upload(2, 201), *answers)
 
     written = await write(bench, exercise(1), exercise(2))
 
-    # Then that is no failure: the other was taken
-    assert written.refused == [Refusal("exercise:1", f"Strava does not accept Run (1): {reason}")]
+    assert [each.key for each in written.refused] == ["exercise:1"]
     assert [each.key for each in written.receipts] == ["exercise:2"]
 
 
+INVALID = {"errors": [{"resource": "Upload", "code": "invalid"}]}
+MISSING = {"errors": [{"resource": "Upload", "field": "file", "code": "missing"}]}
+DELETED = "The created activity has been deleted."
+
+
 @pytest.mark.parametrize(
-    ("status", "body", "reason"),
+    ("answers", "reason"),
     [
+        # One that Strava cannot read is refused in plain words.
+        ([refused("headgate-fitbit-1.tcx malformed: no activity")], "malformed: no activity"),
+        ([refused("Time information is missing.")], "Time information is missing"),
+        ([refused("<b>Bad</b>  file\n")], "Bad file"),
+        ([refused("<br>")], "it does not say why"),
+        # One that is not even taken in.
+        ([answer(400, MISSING)], "file is missing"),
+        ([answer(413, b"<html>too large</html>")], "it said 413"),
+        ([answer(422, INVALID)], "Upload is invalid"),
+        # One whose activity was deleted meanwhile is not made again.
         (
-            400,
-            {"errors": [{"resource": "Upload", "field": "file", "code": "missing"}]},
-            "file is missing",
+            [upload(code=201), answer(body={"id": 1, "status": DELETED})],
+            "the activity was deleted there",
         ),
-        (413, b"<html>too large</html>", "it said 413"),
-        (422, {"errors": [{"resource": "Upload", "code": "invalid"}]}, "Upload is invalid"),
+        # The reason is kept short, and free of what cannot be shown.
+        ([refused("\x00" + "a" * 5000)], "\\x00" + "a" * 163 + "…"),
     ],
 )
-async def test_a_file_that_is_not_even_taken_in_is_refused_too(
-    status: int, body: Any, reason: str
+async def test_a_file_that_is_not_taken_is_refused_with_the_reason(
+    answers: list[Response], reason: str
 ) -> None:
-    bench = bench_of(answer(status, body))
+    bench = bench_of(*answers)
 
     written = await write(bench)
 
     assert written.refused == [Refusal("exercise:1", f"Strava does not accept Run (1): {reason}")]
-    assert len(bench.transport.sent) == 1
-
-
-async def test_a_reason_is_kept_short_and_free_of_what_cannot_be_shown() -> None:
-    bench = bench_of(refused("\x00" + "a" * 5000))
-
-    [refusal] = (await write(bench)).refused
-
-    assert len(refusal.reason) <= 200
-    assert refusal.reason.isprintable()
-
-
-async def test_an_activity_that_was_deleted_meanwhile_is_not_made_again() -> None:
-    bench = bench_of(
-        upload(code=201), answer(body={"id": 1, "status": "The created activity has been deleted."})
-    )
-
-    [refusal] = (await write(bench)).refused
-
-    assert "deleted" in refusal.reason
+    assert written.receipts == []
+    assert len(bench.transport.sent) == len(answers)
 
 
 @pytest.mark.parametrize("error", ["Internal error", "Something failed; please try again later"])
@@ -314,7 +276,7 @@ async def test_an_upload_whose_answer_was_lost_is_sent_again_under_the_same_id()
 
     first, second, _ = bench.transport.requests
     assert first.body == second.body
-    assert written.receipts[0].data["strava_activity_id"] == 12
+    assert (written.receipts[0].data["strava_activity_id"], written.refused) == (12, [])
 
 
 @pytest.mark.parametrize(
@@ -323,6 +285,11 @@ async def test_an_upload_whose_answer_was_lost_is_sent_again_under_the_same_id()
 async def test_an_answer_that_cannot_be_read_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         await write(bench_of(answer(201, body)))
+
+
+async def test_a_429_is_not_waited_out_here() -> None:
+    with pytest.raises(RateLimited):
+        await write(bench_of(upload(code=201), answer(429)))
 
 
 async def test_credentials_that_no_longer_work_are_for_the_user_to_renew() -> None:
@@ -347,22 +314,17 @@ def spent_for(*waits_s: float) -> Answer:
     return send
 
 
-async def test_a_batch_that_has_begun_waits_for_the_budget() -> None:
-    bench = bench_of(upload(code=201), spent_for(60 - FIRST_LOOK_S, 30))
+async def test_a_batch_that_has_begun_waits_for_the_budget_but_not_for_ever() -> None:
+    waits = bench_of(upload(code=201), spent_for(60 - FIRST_LOOK_S, 30))
+    gives_up = bench_of(upload(code=201), spent_for(STARTED_S_PATIENCE + 1 - FIRST_LOOK_S))
 
-    await write(bench)
-
-    assert bench.transport.sent.count(f"POST {URL}/uploads") == 1
-    assert bench.clock.now() - START == timedelta(seconds=90)
-
-
-async def test_but_not_for_ever() -> None:
-    bench = bench_of(upload(code=201), spent_for(STARTED_S_PATIENCE + 1 - FIRST_LOOK_S))
-
+    await write(waits)
     with pytest.raises(BudgetSpent):
-        await write(bench)
+        await write(gives_up)
 
-    assert bench.clock.now() - START == timedelta(seconds=2)
+    assert waits.transport.sent.count(f"POST {URL}/uploads") == 1
+    assert waits.clock.now() - START == timedelta(seconds=90)
+    assert gives_up.clock.now() - START == timedelta(seconds=2)
 
 
 async def test_one_that_has_not_begun_waits_its_turn_and_not_much_longer() -> None:
@@ -375,13 +337,6 @@ async def test_one_that_has_not_begun_waits_its_turn_and_not_much_longer() -> No
 
     assert waits.clock.now() - START == timedelta(seconds=FRESH_S_PATIENCE)
     assert gives_up.clock.now() - START == timedelta(seconds=40)
-
-
-async def test_a_429_is_not_waited_out_here() -> None:
-    bench = bench_of(upload(code=201), answer(429))
-
-    with pytest.raises(RateLimited):
-        await write(bench)
 
 
 def test_equal_exercises_have_equal_ids_and_others_have_others() -> None:

@@ -5,6 +5,7 @@ import math
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -112,24 +113,19 @@ async def test_an_upsert_replaces_all_that_there_was_of_a_document(tmp_path: Pat
     assert await notes.count() == 3
 
 
-async def test_the_same_upsert_again_changes_nothing(tmp_path: Path) -> None:
+async def test_the_same_upsert_again_changes_nothing_but_new_metadata_and_places(
+    tmp_path: Path,
+) -> None:
     notes = await opened(tmp_path)
-    page = document("page", "same", "same", "else")
+    page = document("page", "text", "text", "else", title="old")
     await notes.upsert([page])
-    before = await notes.search(letters("same"), limit=9)
+    before = await notes.search(letters("text"), limit=9)
 
     await notes.upsert([page])
-
-    assert await notes.search(letters("same"), limit=9) == before
+    assert await notes.search(letters("text"), limit=9) == before
     assert await notes.count() == 3
 
-
-async def test_new_metadata_and_places_of_unchanged_text_are_stored(tmp_path: Path) -> None:
-    notes = await opened(tmp_path)
-    await notes.upsert([document("page", "text", title="old")])
-
     await notes.upsert([document("page", "new ", "text", title="new")])
-
     hits = await notes.search(letters("text"))
     assert {(hit.text, hit.start, hit.metadata["title"]) for hit in hits} == {
         ("new ", 0, "new"),
@@ -237,6 +233,11 @@ async def test_a_vector_of_zeros_is_stored_and_never_found(tmp_path: Path) -> No
     assert await notes.search([0.0] * 8) == []
 
 
+def of_one(*vectors: list[float]) -> list[VectorDocument]:
+    """A document of one piece, and as many vectors as are given."""
+    return [VectorDocument(id="a", pieces=[Piece(text="x", start=0, end=1)], vectors=vectors)]
+
+
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
@@ -245,22 +246,9 @@ async def test_a_vector_of_zeros_is_stored_and_never_found(tmp_path: Path) -> No
         ([document("\ud800", "x")], r"^document_ids: .*surrogate"),
         ([document("a", "\ud800")], r"^documents\['a'\]\.pieces\[0\]\.text: .*surrogate"),
         ([labelled("a", {"k": "\ud800"}, "x")], r"^documents\['a'\]\.metadata\.k: .*surrogate"),
-        (
-            [VectorDocument(id="a", pieces=[Piece(text="x", start=0, end=1)], vectors=[])],
-            r"^documents\['a'\]\.vectors: 0 for 1 pieces",
-        ),
-        (
-            [VectorDocument(id="a", pieces=[Piece(text="x", start=0, end=1)], vectors=[[1.0]])],
-            r"^documents\['a'\]\.vectors\[0\]: has 1 numbers, and the collection has 8",
-        ),
-        (
-            [
-                VectorDocument(
-                    id="a", pieces=[Piece(text="x", start=0, end=1)], vectors=[[math.nan] * 8]
-                )
-            ],
-            r"^documents\['a'\]\.vectors\[0\]: has a number that is not finite",
-        ),
+        (of_one(), r"^documents\['a'\]\.vectors: 0 for 1 pieces"),
+        (of_one([1.0]), r"^documents\['a'\]\.vectors\[0\]: has 1 numbers, .* collection has 8"),
+        (of_one([math.nan] * 8), r"^documents\['a'\]\.vectors\[0\]: has .* not finite"),
     ],
 )
 async def test_what_is_not_valid_is_refused_by_its_place_and_nothing_is_written(
@@ -273,19 +261,23 @@ async def test_what_is_not_valid_is_refused_by_its_place_and_nothing_is_written(
     assert await notes.count() == 0
 
 
-async def test_a_search_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"limit": 0}, r"^limit: must be from 1 to 1000"),
+        ({"vector": [1.0] * 3}, r"^vector: has 3 numbers"),
+        ({"where": {"user": None}}, r"^where\.user: must be text, a number"),
+        ({"documents": "page"}, r"^document_ids: is one id: give a list"),
+        ({"documents": [str(n) for n in range(501)]}, r"^documents: at most 500"),
+    ],
+)
+async def test_a_search_that_makes_no_sense_is_refused(
+    tmp_path: Path, fields: dict[str, Any], said: str
+) -> None:
     notes = await opened(tmp_path)
 
-    with pytest.raises(InvalidInput, match=r"^limit: must be from 1 to 1000"):
-        await notes.search([1.0] * 8, limit=0)
-    with pytest.raises(InvalidInput, match=r"^vector: has 3 numbers"):
-        await notes.search([1.0] * 3)
-    with pytest.raises(InvalidInput, match=r"^where\.user: must be text, a number"):
-        await notes.search([1.0] * 8, where={"user": None})
-    with pytest.raises(InvalidInput, match=r"^document_ids: is one id: give a list"):
-        await notes.search([1.0] * 8, documents="page")
-    with pytest.raises(InvalidInput, match=r"^documents: at most 500"):
-        await notes.search([1.0] * 8, documents=[str(number) for number in range(501)])
+    with pytest.raises(InvalidInput, match=said):
+        await notes.search(**{"vector": [1.0] * 8, **fields})
     with pytest.raises(InvalidInput, match=r"^keep: must be at least a millisecond"):
         await notes.maintain(keep=timedelta(0))
 

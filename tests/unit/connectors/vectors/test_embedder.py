@@ -26,7 +26,7 @@ async def test_a_vector_depends_on_its_text_alone() -> None:
     assert {len(each) for each in together} == {embedder.dimensions}
 
 
-async def test_many_texts_keep_their_order() -> None:
+async def test_many_texts_keep_their_order_and_one_without_end_is_refused_by_its_place() -> None:
     texts = [f"text number {number}" for number in range(TEXTS_AT_ONCE + 3)]
     embedder = WordLlamaEmbedder()
 
@@ -35,6 +35,8 @@ async def test_many_texts_keep_their_order() -> None:
     assert len(vectors) == len(texts)
     assert list(vectors[-1]) == list((await embedder.embed(texts[-1:]))[0])
     assert await embedder.embed([]) == []
+    with pytest.raises(InvalidInput, match=r"^texts\[1\]: has 100001 characters.*split it first"):
+        await embedder.embed(["", "a" * (TEXT_CHARACTERS_MAX + 1)])
 
 
 async def test_the_model_is_read_once_however_many_ask_for_it(
@@ -66,11 +68,6 @@ async def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
     assert len(await WordLlamaEmbedder().embed(["text"])) == 1
-
-
-async def test_a_text_without_end_is_refused_by_its_place() -> None:
-    with pytest.raises(InvalidInput, match=r"^texts\[1\]: has 100001 characters.*split it first"):
-        await WordLlamaEmbedder().embed(["", "a" * (TEXT_CHARACTERS_MAX + 1)])
 
 
 async def test_how_the_program_logs_is_left_alone(capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,22 +18,15 @@ async def test_a_folder_is_made_where_it_is_not_there_and_found_again(tmp_path: 
     folder = tmp_path / "deep" / "index"
     first = await VectorIndex.open(folder)
     notes = await first.collection("notes", LetterEmbedder())
+    other = await first.collection("two-2_b", LetterEmbedder(name="other", dimensions=3))
     await notes.upsert([document("page", "text")])
 
     again = await (await VectorIndex.open(folder)).collection("notes", LetterEmbedder())
 
     assert await again.count() == 1
-    assert await first.collections() == ["notes"]
-
-
-async def test_collections_know_nothing_of_each_other(tmp_path: Path) -> None:
-    index = await VectorIndex.open(tmp_path)
-    one = await index.collection("one", LetterEmbedder())
-    two = await index.collection("two-2_b", LetterEmbedder(name="other", dimensions=3))
-    await one.upsert([document("page", "text")])
-
-    assert await two.count() == 0
-    assert await index.collections() == ["one", "two-2_b"]
+    # Collections know nothing of each other.
+    assert await other.count() == 0
+    assert await first.collections() == ["notes", "two-2_b"]
 
 
 async def test_a_folder_with_something_else_in_it_is_refused_and_left_as_it_is(
@@ -108,21 +101,18 @@ async def test_an_open_collection_notices_that_it_was_built_again_with_another_e
 
 
 @pytest.mark.parametrize("name", ["", "A", "a b", "../x", "-a", "a.b", "ü", "a" * 64])
-async def test_a_name_that_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
+async def test_a_name_that_is_no_name_and_impossible_dimensions_are_refused(
+    tmp_path: Path, name: str
+) -> None:
     index = await VectorIndex.open(tmp_path)
 
     with pytest.raises(InvalidInput, match=r"^collection: .* is not a name"):
         await index.collection(name, LetterEmbedder())
     with pytest.raises(InvalidInput, match=r"^collection: "):
         await index.drop(name)
-
-
-@pytest.mark.parametrize("dimensions", [0, 100_000])
-async def test_impossible_dimensions_are_refused(tmp_path: Path, dimensions: int) -> None:
-    index = await VectorIndex.open(tmp_path)
-
-    with pytest.raises(InvalidInput, match=r"^embedder: its dimensions"):
-        await index.collection("notes", LetterEmbedder(dimensions=dimensions))
+    for dimensions in (0, 100_000):
+        with pytest.raises(InvalidInput, match=r"^embedder: its dimensions"):
+            await index.collection("notes", LetterEmbedder(dimensions=dimensions))
 
 
 async def test_a_drop_says_first_what_it_deletes_and_deletes_nothing_else(tmp_path: Path) -> None:
@@ -150,31 +140,27 @@ async def test_a_drop_says_first_what_it_deletes_and_deletes_nothing_else(tmp_pa
         await index.size("notes")
 
 
-async def test_what_an_interrupted_drop_left_is_not_a_collection_and_goes_with_the_next(
-    tmp_path: Path,
+@pytest.mark.parametrize("interrupted", ["drop", "making"])
+async def test_what_an_interrupted_drop_or_making_left_is_not_a_collection(
+    tmp_path: Path, interrupted: str
 ) -> None:
     index = await VectorIndex.open(tmp_path)
-    await index.collection("notes", LetterEmbedder())
-    # As after a crash between the rename and the end of the removal.
-    folder_of(tmp_path, "notes").rename(tmp_path / ".dropped-notes")
+    if interrupted == "drop":
+        await index.collection("notes", LetterEmbedder())
+        # As after a crash between the rename and the end of the removal.
+        folder_of(tmp_path, "notes").rename(tmp_path / ".dropped-notes")
+    else:
+        (folder_of(tmp_path, "notes") / "data").mkdir(parents=True)
     assert await index.collections() == []
 
     notes = await index.collection("notes", LetterEmbedder())
     assert await notes.count() == 0
-    await index.drop("notes")
-
-    assert {each.name for each in tmp_path.iterdir()} == {MARKER, "notes.lock"}
-
-
-async def test_a_collection_whose_making_was_interrupted_is_made(tmp_path: Path) -> None:
-    index = await VectorIndex.open(tmp_path)
-    (folder_of(tmp_path, "notes") / "data").mkdir(parents=True)
-    assert await index.collections() == []
-
-    notes = await index.collection("notes", LetterEmbedder())
-
     await notes.upsert([document("page", "text")])
     assert await notes.count() == 1
+
+    # And it goes with the next drop.
+    await index.drop("notes")
+    assert {each.name for each in tmp_path.iterdir()} == {MARKER, "notes.lock"}
 
 
 async def test_a_damaged_collection_is_told_and_can_be_dropped(tmp_path: Path) -> None:

@@ -38,9 +38,21 @@ def test_pieces_are_exact_in_order_not_too_long_and_cover_all_that_is_not_blank(
     assert split(text, characters=characters) == pieces
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n\n \t\r\n", "\u2003\u00a0"])
-def test_a_blank_text_has_no_pieces(text: str) -> None:
-    assert split(text) == []
+def test_a_section_does_not_end_within_a_word_and_a_blank_text_has_no_pieces() -> None:
+    pieces = split("abcdefg " * (SECTION_CHARACTERS // 4))
+
+    assert {word for piece in pieces for word in piece.text.split()} == {"abcdefg"}
+    for blank in ("", " ", "\n\n \t\r\n", "\u2003\u00a0"):
+        assert split(blank) == []
+
+
+def test_half_a_surrogate_pair_is_replaced_and_no_place_shifts() -> None:
+    pieces = split("ab\ud800cd. " + "Next.", characters=7)
+
+    assert [(piece.text, piece.start, piece.end) for piece in pieces] == [
+        ("ab\ufffdcd.", 0, 6),
+        ("Next.", 7, 12),
+    ]
 
 
 def test_a_short_text_is_one_piece_and_a_long_one_is_parted_between_sentences() -> None:
@@ -63,21 +75,6 @@ def test_a_text_of_many_sections_is_covered_too(unit: str) -> None:
     blank = "".join(text[before.end : after.start] for before, after in itertools.pairwise(pieces))
     assert not blank.strip()
     assert (pieces[0].start, pieces[-1].end) == (0, len(text.rstrip()))
-
-
-def test_a_section_does_not_end_within_a_word() -> None:
-    pieces = split("abcdefg " * (SECTION_CHARACTERS // 4))
-
-    assert {word for piece in pieces for word in piece.text.split()} == {"abcdefg"}
-
-
-def test_half_a_surrogate_pair_is_replaced_and_no_place_shifts() -> None:
-    pieces = split("ab\ud800cd. " + "Next.", characters=7)
-
-    assert [(piece.text, piece.start, piece.end) for piece in pieces] == [
-        ("ab\ufffdcd.", 0, 6),
-        ("Next.", 7, 12),
-    ]
 
 
 @pytest.mark.parametrize("characters", [0, -1, CHARACTERS_MAX + 1])
