@@ -70,22 +70,20 @@ from tests.worlds import START
 FIXED = (*range(11), 12, 16)
 #: Others in every run, so that more is seen in time; one draw for all processes of a run.
 DRAWN = Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(range(1_000, 1_000_000), 5)
-#: What is played before a commit, about a second each; the rest before a change lands. Seed 0 is
-#: played there too, by `test_a_workload_of_ones_own_is_played_by_name`.
+#: What is played before a commit, about a second each; the rest before a change lands. Seed 9 is
+#: played there too, by `test_a_workload_of_ones_own_is_played_by_name`. Of each kind of safeguard
+#: it is the cheapest, and each by the seed that notices its loss soonest.
 QUICK_SEEDS = (3,)
 QUICK_ABLATIONS = {
     "job: no token",
     "job: no state",
     "job: early expiry",
-    "delivery: no token",
     "unique index",
     "the store's clock",
     "the budget",
     "the lease of a renewal",
     "one firing of a tick",
-    "the store's clock of ticks",
     "the claim of a record",
-    "the receipts",
 }
 #: An ablation must be noticed within so many seeds.
 ABLATION_SEEDS = range(25)
@@ -224,10 +222,10 @@ LEASED: dict[str, tuple[type[SqlLeases[Any, Any, Any]], type[Workload]]] = {
 }
 #: For each safeguard and leased type, a seed that is known to notice its loss; it is played first.
 KNOWN = {
-    "no token": {"job": 0, "item": 10, "delivery": 5},
+    "no token": {"job": 4, "item": 2, "delivery": 5},
     "no state": {"job": 0, "item": 0, "delivery": 0},
     "no expiry": {"job": 0, "item": 0, "delivery": 0},
-    "early expiry": {"job": 0, "item": 0, "delivery": 0},
+    "early expiry": {"job": 9, "item": 0, "delivery": 0},
 }
 
 
@@ -253,16 +251,16 @@ ABLATIONS = [
             prepare="DROP INDEX uq_headgate_jobs_active",
             workloads=[SyncWorkload],
         ),
-        0,
+        9,
     ),
-    (Ablation("transaction", make_store=TornStore, workloads=[SyncWorkload]), 3),
+    (Ablation("transaction", make_store=TornStore, workloads=[SyncWorkload]), 4),
     (
         Ablation(
             "the store's clock", without(change, defer=by_own_clock), workloads=[SyncWorkload]
         ),
         3,
     ),
-    (Ablation("the budget", without(JobGate, request=unlimited), workloads=[ItemWorkload]), 0),
+    (Ablation("the budget", without(JobGate, request=unlimited), workloads=[ItemWorkload]), 2),
     (
         Ablation(
             "the grants on record",
@@ -303,7 +301,7 @@ ABLATIONS = [
         ),
         0,
     ),
-    (Ablation("one firing of a tick", ticks_fire_twice, workloads=[ScheduleWorkload]), 0),
+    (Ablation("one firing of a tick", ticks_fire_twice, workloads=[ScheduleWorkload]), 5),
     (Ablation("the transaction of a tick", torn_ticks, workloads=[ScheduleWorkload]), 5),
     (
         Ablation("the store's clock of ticks", ticks_by_own_clock, workloads=[ScheduleWorkload]),
@@ -315,7 +313,7 @@ ABLATIONS = [
             without(SqlStore, claim_records=unclaimed),
             workloads=[UploadWorkload],
         ),
-        0,
+        4,
     ),
     (
         Ablation(
@@ -323,7 +321,7 @@ ABLATIONS = [
             without(flow_receipts, _without_claimed=regardless),
             workloads=[UploadWorkload],
         ),
-        0,
+        9,
     ),
     (
         Ablation("the receipts", without(receipts, store=untold), workloads=[UploadWorkload]),
@@ -407,7 +405,7 @@ def test_a_workload_of_ones_own_is_played_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     work = "tests.simulation.test_seeds:CountedWorkload"
-    monkeypatch.setattr(sys, "argv", ["simulation", "--seed", "0", "--workload", work])
+    monkeypatch.setattr(sys, "argv", ["simulation", "--seed", "9", "--workload", work])
 
     assert main() == 0
 
