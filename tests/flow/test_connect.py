@@ -12,6 +12,7 @@ from headgate import (
     App,
     Chunk,
     Conflict,
+    Connection,
     ConnectionReason,
     ConnectionState,
     Context,
@@ -28,6 +29,44 @@ from headgate.sandbox.strava.access import READ, READ_ALL
 from headgate.store.sql.connections import SqlConnections
 from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, submit, vault
 from tests.worlds import World, in_world, with_world
+
+
+async def begun(app: App, site: Site, user_id: str = "ada", **more: Any) -> dict[str, str]:
+    """What a user's browser comes back with from Strava's page."""
+    given = {"session": SESSION, "redirect_uri": BACK, **more}
+    return await site.consent(await app.connections.start("strava", user_id=user_id, **given))
+
+
+async def finish(app: App, query: dict[str, str], **other: str) -> Connection:
+    """That user is back, in the same session at the same address, but for `other`."""
+    given = {"user_id": "ada", "session": SESSION, "redirect_uri": BACK, **other}
+    return await app.connections.finish(query=query, **given)
+
+
+class Graph(ApiSource):
+    """A source whose users hand a token over; it notes for which accounts it reads."""
+
+    def __init__(self) -> None:
+        super().__init__("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
+        self.seen: list[str | None] = []
+
+    async def read(self, ctx: Context) -> Chunk:
+        self.seen.append(ctx.http.external_id)
+        return Chunk()
+
+
+async def with_graph(world: World, graph: Graph | None = None) -> tuple[Site, App]:
+    """An application whose users connect Strava on a page, and roam by a token."""
+    site = Site(world)
+    notes = Sync(name="notes", source=graph or Graph())
+    strava = Sync(name="all", source=strava_source())
+    return site, await world.app(notes, strava, vault=vault(), transport=site.wire)
+
+
+async def hand_over(app: App, token: str = "one", **more: Any) -> Connection:
+    """A token of Ada's, unless it is another's."""
+    given = {"user_id": "ada", **more}
+    return await app.connections.connect_with_token("roam", Secret(token), **given)
 
 
 @with_world
@@ -57,41 +96,31 @@ async def test_a_state_is_good_once_for_its_user_in_its_session_for_ten_minutes(
     site = Site(world)
     app = await site.app()
 
-    async def started() -> dict[str, str]:
-        url = await app.connections.start(
-            "strava", user_id="ada", session=SESSION, redirect_uri=BACK
-        )
-        return await site.consent(url)
-
-    async def finish(answered: dict[str, str], **other: str) -> None:
-        given = {"user_id": "ada", "session": SESSION, "redirect_uri": BACK, **other}
-        await app.connections.finish(query=answered, **given)
-
     # Another user, another browser, a state that is made up, or none: refused, all alike.
-    answered = await started()
+    answered = await begun(app, site)
     said = set()
     for wrong in (
-        finish(answered, user_id="bob"),
-        finish(answered, session="browser-2"),
-        finish({**answered, "state": "0" * 64}),
+        finish(app, answered, user_id="bob"),
+        finish(app, answered, session="browser-2"),
+        finish(app, {**answered, "state": "0" * 64}),
     ):
         with pytest.raises(InvalidInput, match="state") as raised:
             await wrong
         said.add(str(raised.value))
     assert len(said) == 1
     with pytest.raises(InvalidInput, match="state"):
-        await finish({"code": answered["code"]})
+        await finish(app, {"code": answered["code"]})
 
     # The right one, once.
-    await finish(answered)
+    await finish(app, answered)
     with pytest.raises(InvalidInput, match="was used before"):
-        await finish(answered)
+        await finish(app, answered)
 
     # Too late.
-    late = await started()
+    late = await begun(app, site)
     await world.clock.sleep(601)
     with pytest.raises(InvalidInput, match="older than 10 minutes"):
-        await finish(late)
+        await finish(app, late)
 
 
 @pytest.mark.security(23)
@@ -102,38 +131,21 @@ async def test_the_way_back_is_one_of_those_declared_to_the_letter(world: World)
 
     for wrong in (f"{BACK}/", f"{BACK}?next=x", "https://evil.example/connected", ""):
         with pytest.raises(InvalidInput, match="redirect_uri"):
-            await app.connections.start(
-                "strava", user_id="ada", session=SESSION, redirect_uri=wrong
-            )
-    url = await app.connections.start("strava", user_id="ada", session=SESSION, redirect_uri=BACK)
+            await begun(app, site, redirect_uri=wrong)
     with pytest.raises(InvalidInput, match="given to the provider"):
-        await app.connections.finish(
-            user_id="ada", session=SESSION, redirect_uri=f"{BACK}/", query=await site.consent(url)
-        )
+        await finish(app, await begun(app, site), redirect_uri=f"{BACK}/")
 
 
 @with_world
-async def test_a_user_who_says_no_is_not_connected(world: World) -> None:
+async def test_a_user_who_says_no_or_a_code_that_is_no_good_connects_nothing(world: World) -> None:
     site = Site(world)
     app = await site.app()
-    site.strava.oauth.approves = False
-
-    with pytest.raises(Forbidden, match="access_denied"):
-        await site.connect(app)
-    assert await app.connections.of_user("ada") == []
-
-
-@with_world
-async def test_a_code_that_is_no_good_connects_nothing(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    url = await app.connections.start("strava", user_id="ada", session=SESSION, redirect_uri=BACK)
-    answered = await site.consent(url)
 
     with pytest.raises(GrantRefused):
-        await app.connections.finish(
-            user_id="ada", session=SESSION, redirect_uri=BACK, query={**answered, "code": "made-up"}
-        )
+        await finish(app, {**await begun(app, site), "code": "made-up"})
+    site.strava.oauth.approves = False
+    with pytest.raises(Forbidden, match="access_denied"):
+        await site.connect(app)
     assert await app.connections.of_user("ada") == []
 
 
@@ -143,21 +155,12 @@ async def test_a_code_of_another_attempt_is_stopped_by_pkce(world: World) -> Non
     # Given two attempts, and an attacker who slips the code of one into the other
     site = Site(world)
     app = await site.app()
-
-    async def started(user: str) -> dict[str, str]:
-        url = await app.connections.start("strava", user_id=user, session=user, redirect_uri=BACK)
-        return await site.consent(url)
-
-    victim, attacker = await started("ada"), await started("eve")
+    victim = await begun(app, site)
+    attacker = await begun(app, site, "eve", session="eve")
 
     # Then the provider refuses: the verifier is not that code's
     with pytest.raises(GrantRefused):
-        await app.connections.finish(
-            user_id="eve",
-            session="eve",
-            redirect_uri=BACK,
-            query={**attacker, "code": victim["code"]},
-        )
+        await finish(app, {**attacker, "code": victim["code"]}, user_id="eve", session="eve")
 
 
 @with_world
@@ -165,9 +168,7 @@ async def test_what_the_user_unticked_is_not_in_the_scopes(world: World) -> None
     site = Site(world)
     site.strava.oauth.unticked.add(READ_ALL)
 
-    connection = await site.connect(await site.app())
-
-    assert connection.scopes == (READ,)
+    assert (await site.connect(await site.app())).scopes == (READ,)
 
 
 @with_world
@@ -193,14 +194,11 @@ async def test_another_account_does_not_slip_into_a_connections_place(world: Wor
     app = await site.app()
     one, two = site.strava.world.athlete_ids
 
-    async def connect(athlete: int, connection_id: str | None = None) -> Any:
+    async def connect(athlete: int, connection_id: str | None = None) -> Connection:
         url = await app.connections.start(
             "strava", user_id="ada", session=SESSION, redirect_uri=BACK, connection_id=connection_id
         )
-        answered = await site.consent(f"{url}&sandbox_user={athlete}")
-        return await app.connections.finish(
-            user_id="ada", session=SESSION, redirect_uri=BACK, query=answered
-        )
+        return await finish(app, await site.consent(f"{url}&sandbox_user={athlete}"))
 
     first = await connect(one)
     with pytest.raises(Conflict, match="another account"):
@@ -238,37 +236,18 @@ async def test_only_ones_own_connections_can_be_reconnected_and_steered(world: W
         await mine.get(connection.id, user_id="ada")
 
 
-class Graph(ApiSource):
-    """A source whose users hand a token over."""
+@with_world
+async def test_a_token_is_handed_over_and_kept_encrypted(world: World) -> None:
+    _, app = await with_graph(world)
 
+    made = await hand_over(app, "roam-graph-token-c4nary", external_id="my-graph")
+    again = await hand_over(app, "roam-graph-token-2", external_id="my-graph")
 
-def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
-    async def main(world: World) -> None:
-        roam = Graph("roam", base_url="https://api.roamresearch.com/api/graph", auth=ApiToken())
-        app = await world.app(
-            Sync(name="notes", source=roam), vault=vault(), transport=Site(world).wire
-        )
-
-        made = await app.connections.connect_with_token(
-            "roam", Secret("roam-graph-token-c4nary"), user_id="ada", external_id="my-graph"
-        )
-        again = await app.connections.connect_with_token(
-            "roam", Secret("roam-graph-token-2"), user_id="ada", external_id="my-graph"
-        )
-
-        assert (made.reason, made.expires_at) == (ConnectionReason.CONNECTED, None)
-        assert (again.id, again.version) == (made.id, 2)
-        assert b"graph-token" not in database_bytes(tmp_path)
-        with pytest.raises(InvalidInput, match="connected by a token, not on a page"):
-            await app.connections.start("roam", user_id="ada", session=SESSION, redirect_uri=BACK)
-        with pytest.raises(InvalidInput, match="there are: roam"):
-            await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
-        with pytest.raises(InvalidInput, match="token"):
-            await app.connections.connect_with_token("roam", Secret(""), user_id="ada")
-        with pytest.raises(InvalidInput, match="limit"):
-            await app.connections.of_user("ada", limit=0)
-
-    in_world(tmp_path, main)
+    assert (made.reason, made.expires_at) == (ConnectionReason.CONNECTED, None)
+    assert (again.id, again.version) == (made.id, 2)
+    assert b"graph-token" not in database_bytes(world._file.parent)
+    with pytest.raises(InvalidInput, match="limit"):
+        await app.connections.of_user("ada", limit=0)
 
 
 @pytest.mark.parametrize(
@@ -288,95 +267,46 @@ def test_a_token_is_handed_over_and_kept_encrypted(tmp_path: Path) -> None:
 async def test_a_token_that_no_request_could_carry_is_refused_at_once(
     world: World, given: dict[str, str], said: str
 ) -> None:
-    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-    sync = Sync(name="notes", source=graph)
-    app = await world.app(sync, vault=vault(), transport=Site(world).wire)
-    asked: dict[str, Any] = {"token": "good", "user_id": "ada", **given}
-    token = Secret(asked.pop("token"))
+    _, app = await with_graph(world)
 
     with pytest.raises(InvalidInput, match=said) as raised:
-        await app.connections.connect_with_token("roam", token, **asked)
+        await hand_over(app, **given)
 
     assert "c4nary" not in str(raised.value)
     assert await app.connections.of_user("ada") == []
 
 
 @with_world
-async def test_a_token_handed_over_again_goes_to_the_connection_that_is_named(world: World) -> None:
-    site = Site(world)
-    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-    app = await world.app(
-        Sync(name="notes", source=graph),
-        Sync(name="all", source=strava_source()),
-        vault=vault(),
-        transport=site.wire,
-    )
-    first = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
-    strava = await site.connect(app)
-
-    again = await app.connections.connect_with_token(
-        "roam", Secret("two"), user_id="ada", connection_id=first.id
-    )
-
-    assert (again.id, again.version) == (first.id, 2)
-    # But not to one of another provider.
-    with pytest.raises(InvalidInput, match="is not a connection to roam"):
-        await app.connections.connect_with_token(
-            "roam", Secret("two"), user_id="ada", connection_id=strava.id
-        )
-
-
-@with_world
-async def test_a_source_sees_which_account_its_requests_are_for(world: World) -> None:
-    seen: list[str | None] = []
-
-    class Named(ApiSource):
-        async def read(self, ctx: Context) -> Chunk:
-            seen.append(ctx.http.external_id)
-            return Chunk()
-
-    graph = Named("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-    sync = Sync(name="notes", source=graph)
-    app = await world.app(sync, vault=vault(), transport=Site(world).wire)
-    connection = await app.connections.connect_with_token(
-        "roam", Secret("one"), user_id="ada", external_id="my-graph"
-    )
-    supervisor = app.supervisor()
-    await supervisor.start()
-    await world.until(app, (await submit(app, connection, "notes")).id)
-    await supervisor.stop()
-
-    assert seen == ["my-graph"]
-
-
-@with_world
 async def test_a_connection_that_is_named_is_to_the_provider_that_is_meant(world: World) -> None:
-    site = Site(world)
-    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-    app = await world.app(
-        Sync(name="notes", source=graph),
-        Sync(name="all", source=strava_source()),
-        vault=vault(),
-        transport=site.wire,
-    )
-    roam = await app.connections.connect_with_token("roam", Secret("one"), user_id="ada")
+    site, app = await with_graph(world)
+    roam, strava = await hand_over(app), await site.connect(app)
 
-    assert await app.connections.resolve("roam", user_id="ada", connection_id=roam.id) == roam
+    # A token handed over again goes to it, but not to one of another provider.
+    again = await hand_over(app, "two", connection_id=roam.id)
+    assert (again.id, again.version) == (roam.id, 2)
+    with pytest.raises(InvalidInput, match="is not a connection to roam"):
+        await hand_over(app, "two", connection_id=strava.id)
+
+    assert await app.connections.resolve("roam", user_id="ada", connection_id=roam.id) == again
     with pytest.raises(NotFound, match="to strava"):
         await app.connections.resolve("strava", user_id="ada", connection_id=roam.id)
 
 
 @with_world
+async def test_a_source_sees_which_account_its_requests_are_for(world: World) -> None:
+    graph = Graph()
+    _, app = await with_graph(world, graph)
+    connection = await hand_over(app, external_id="my-graph")
+    await app.supervisor().start()
+    await world.until(app, (await submit(app, connection, "notes")).id)
+
+    assert graph.seen == ["my-graph"]
+
+
+@with_world
 async def test_of_several_accounts_at_one_provider_one_must_be_named(world: World) -> None:
-    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-    sync = Sync(name="notes", source=graph)
-    app = await world.app(sync, vault=vault(), transport=Site(world).wire)
-    first, second = [
-        await app.connections.connect_with_token(
-            "roam", Secret(name), user_id="ada", external_id=name
-        )
-        for name in ("one", "two")
-    ]
+    _, app = await with_graph(world)
+    first, second = [await hand_over(app, name, external_id=name) for name in ("one", "two")]
 
     with pytest.raises(InvalidInput, match="several accounts") as raised:
         await app.connections.resolve("roam", user_id="ada", connection_id=None)
@@ -387,13 +317,7 @@ async def test_of_several_accounts_at_one_provider_one_must_be_named(world: Worl
 
 @with_world
 async def test_each_provider_is_connected_in_its_own_way(world: World) -> None:
-    graph = Graph("roam", base_url="https://api.roamresearch.com", auth=ApiToken())
-    app = await world.app(
-        Sync(name="notes", source=graph),
-        Sync(name="all", source=strava_source()),
-        vault=vault(),
-        transport=Site(world).wire,
-    )
+    site, app = await with_graph(world)
 
     assert app.connections.connects_by("strava") is ConnectBy.PAGE
     assert app.connections.connects_by("roam") is ConnectBy.TOKEN
@@ -401,6 +325,17 @@ async def test_each_provider_is_connected_in_its_own_way(world: World) -> None:
         app.connections.connects_by("fitbit")
     with pytest.raises(InvalidInput, match="connected on a page, not by a token"):
         await app.connections.connect_with_token("strava", Secret("x"), user_id="ada")
+    with pytest.raises(InvalidInput, match="connected by a token, not on a page"):
+        await app.connections.start("roam", user_id="ada", session=SESSION, redirect_uri=BACK)
+
+    # An application that has none can look at them, and neither make nor judge any
+    connection = await site.connect(app)
+    without = await world.app()
+    assert await without.connections.of_user("ada") == [connection]
+    with pytest.raises(InvalidInput, match="there are: none"):
+        await hand_over(without)
+    with pytest.raises(InvalidInput, match="none of their sources has an `auth`"):
+        await without.connections.mark_withdrawn(connection, "no")
 
 
 @with_world
@@ -441,21 +376,6 @@ async def test_a_connection_that_needs_its_user_cannot_be_resumed_by_hand(world:
 
     with pytest.raises(IllegalTransition, match="needs_reauth"):
         await app.connections.resume(connection.id)
-
-
-@with_world
-async def test_without_sources_to_connect_to_nothing_is_connected(world: World) -> None:
-    # Given connections of an application whose sources have users' accounts
-    site = Site(world)
-    connection = await site.connect(await site.app())
-    app = await world.app()
-
-    # Then one that has none can look at them, and neither make nor judge any
-    assert await app.connections.of_user("ada") == [connection]
-    with pytest.raises(InvalidInput, match="there are: none"):
-        await app.connections.connect_with_token("roam", Secret("x"), user_id="ada")
-    with pytest.raises(InvalidInput, match="none of their sources has an `auth`"):
-        await app.connections.mark_withdrawn(connection, "no")
 
 
 @pytest.mark.security(13)
