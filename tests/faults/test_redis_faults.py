@@ -6,7 +6,6 @@ for itself is the judge.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
 
 import pytest
 from redis import Redis
@@ -27,6 +26,7 @@ from headgate.ports.limiter import Limiter
 from headgate.sandbox.kit.meter import Meter
 from headgate.sandbox.kit.windows import Window
 from tests import servers
+from tests.faults.wire import wire_to
 from tests.limiters import (
     HOT,
     Opened,
@@ -450,56 +450,6 @@ async def test_an_evicted_epoch_alone_loses_nothing(
 # ---- failed over -------------------------------------------------------------------------------
 
 
-class Switch:
-    """A port that leads to one server, and then to another: what a fail-over does to an address."""
-
-    def __init__(self, port: int) -> None:
-        self.to = port
-        self.url = ""
-        self._piping: set[asyncio.Task[None]] = set()
-
-    def turn(self, port: int) -> None:
-        """Lead elsewhere, and hang up on everybody."""
-        self.to = port
-        for each in self._piping:
-            each.cancel()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._piping.add(task)
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self.to)
-        try:
-            async with asyncio.TaskGroup() as both:
-                both.create_task(_pipe(reader, there_writer))
-                both.create_task(_pipe(there_reader, writer))
-        except (asyncio.CancelledError, ExceptionGroup):
-            pass  # hung up on, by the switch or by either side
-        finally:
-            self._piping.discard(task)
-            writer.close()
-            there_writer.close()
-
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(65536):
-        writer.write(data)
-        await writer.drain()
-    raise ConnectionError("hung up")
-
-
-@asynccontextmanager
-async def switch_to(port: int) -> AsyncIterator[Switch]:
-    switch = Switch(port)
-    listening = await asyncio.start_server(switch.serve, "127.0.0.1", 0)
-    switch.url = f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}/0"
-    try:
-        yield switch
-    finally:
-        switch.turn(port)
-        listening.close()
-
-
 @pytest.fixture
 def replica(server: servers.ValkeyServer) -> Iterator[servers.ValkeyServer]:
     """A second Valkey that follows the first."""
@@ -530,9 +480,9 @@ async def test_a_replica_that_is_behind_is_put_right_by_the_processes_that_live(
     connect: Connect,
     provider: Provider,
 ) -> None:
-    async with switch_to(server.port) as switch:
+    async with wire_to(server.port) as wire:
         # Given two processes, and a replica that misses their last eight requests
-        here, there = connect(switch.url), connect(switch.url)
+        here, there = (connect(f"redis://127.0.0.1:{wire.port}/0") for _ in range(2))
         for _ in range(4):
             await provider.send(here, tells=False)
         wait_for_replica(server)
@@ -542,7 +492,7 @@ async def test_a_replica_that_is_behind_is_put_right_by_the_processes_that_live(
             await provider.send(here, tells=False)
 
         # When the replica takes over, and everything that is left is spent
-        switch.turn(replica.port)
+        wire.turn(replica.port)
         await asyncio.to_thread(server.stop)
         for each in (here, there):
             await find_again(each)
@@ -589,9 +539,9 @@ async def test_close_to_an_edge_both_windows_are_brought_along(
     connect: Connect,
     clock: ManualClock,
 ) -> None:
-    async with switch_to(server.port) as switch:
+    async with wire_to(server.port) as wire:
         # Given eighteen of twenty before the edge, and one so close that it counts on both sides
-        here = connect(switch.url)
+        here = connect(f"redis://127.0.0.1:{wire.port}/0")
         await granted(here, BUDGET)
         wait_for_replica(server)
         cut_off(replica)
@@ -600,7 +550,7 @@ async def test_close_to_an_edge_both_windows_are_brought_along(
         await granted(here, BUDGET)
 
         # When a replica that misses all but the first takes over at that moment
-        switch.turn(replica.port)
+        wire.turn(replica.port)
         await find_again(here)
 
         # Then only the twentieth is left of the old window

@@ -50,19 +50,11 @@ def test_an_address_of_six_bytes_is_bracketed() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "",
-        "mail.example.com",
-        "https://mail.example.com",
-        "smtp://",
-        "smtp://user:password@mail.example.com",
-        "smtp://mail.example.com/inbox",
-        "smtp://mail.example.com?tls=no",
-        "smtp://mail.example.com:0",
-        "smtp://mail.example.com:port",
-        "smtp://mail example.com",
-        "smtp://mail.example.com\n",
-        "smtp://mäil.example.com",
-        "smtp://[::1",
+        *("", "mail.example.com", "https://mail.example.com", "smtp://"),
+        *("smtp://user:password@mail.example.com", "smtp://mail.example.com/inbox"),
+        *("smtp://mail.example.com?tls=no", "smtp://mail.example.com:0"),
+        *("smtp://mail.example.com:port", "smtp://mail example.com"),
+        *("smtp://mail.example.com\n", "smtp://mäil.example.com", "smtp://[::1"),
     ],
 )
 def test_any_other_url_is_refused(url: str) -> None:

@@ -3,15 +3,14 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
-from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 from sqlalchemy import Connection, event, select, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.util.concurrency import await_only
 
 from headgate.base.clock import ManualClock
@@ -28,6 +27,7 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import CROWDED_S, SqlStore
 from tests import stores
+from tests.faults.wire import wire_to
 from tests.stores import LEASE, SOON_S, START, ids, new_job, run_one, settled, shut_one, submit_one
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -240,59 +240,28 @@ async def test_a_connection_lost_in_the_middle_is_told_and_the_write_undone(
     assert await words(database) == {"a": 0, "b": 1}
 
 
-@asynccontextmanager
-async def wire_to(url: str, cut: asyncio.Event) -> AsyncIterator[str]:
-    """An address through which the server is reached; once `cut` is set, nothing arrives."""
-    server = urlsplit(url)
-    ends: list[asyncio.StreamWriter] = []
-    served: list[asyncio.Future[None]] = []
-
-    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            while data := await reader.read(65536):
-                if not cut.is_set():
-                    writer.write(data)
-            if not cut.is_set():
-                writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        theirs, ours = await asyncio.open_connection(server.hostname, server.port)
-        ends.extend((writer, ours))
-        served.append(done := asyncio.get_running_loop().create_future())
-        await asyncio.gather(carry(reader, ours), carry(theirs, writer))
-        done.set_result(None)
-
-    wire = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = wire.sockets[0].getsockname()[1]
-    try:
-        yield server._replace(netloc=f"{server.username}@127.0.0.1:{port}").geturl()
-    finally:
-        wire.close()
-        for end in ends:
-            end.transport.abort()
-        await asyncio.gather(*served)
-
-
 @pytest.mark.fault(28)
 async def test_a_wire_that_is_dead_at_both_ends_is_given_up_and_replaced(
     database: PostgresDatabase, words_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a connection whose packets vanish from now on, without either end being told
     monkeypatch.setattr(postgres, "STATEMENT_S_MAX", 1)
-    cut = asyncio.Event()
-    async with wire_to(words_url, cut) as url:
+    server = make_url(words_url)
+    assert server.port is not None
+    async with wire_to(server.port) as wire:
+        url = server.set(host="127.0.0.1", port=wire.port).render_as_string(hide_password=False)
         far = PostgresDatabase(url, ManualClock(START))
         await far.open()
         try:
             pid = await backend_of(far)
-            cut.set()
+            wire.is_cut = True
 
             # When something is written, that is told, and not waited for
             with pytest.raises(StoreUnavailable):
                 await far.write(lambda tx: count_up(tx, "a"))
 
             # Then the next goes through, on a new connection, and the first had no effect
-            cut.clear()
+            wire.is_cut = False
             await far.write(lambda tx: count_up(tx, "b"))
             assert await words(database) == {"a": 0, "b": 1}
             assert await backend_of(far) != pid
