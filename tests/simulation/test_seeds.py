@@ -409,4 +409,4 @@ def test_a_workload_of_ones_own_is_played_by_name(
 
     assert main() == 0
 
-    assert "1 turns of my own" in capsys.readouterr().err
+    assert "1 turns of my own" in " ".join(capsys.readouterr().err.split())
