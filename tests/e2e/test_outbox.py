@@ -101,7 +101,7 @@ def test_a_stopped_target_is_resumed_by_name(shop: Shop) -> None:
     assert shop.run("resume", "--env", "nowhere").code == 2
 
 
-#: What is refused, with which code, and what is told; each reason has a unit test of its own.
+#: What is refused, with which code, and what is told.
 REFUSED = [
     ("drain --env production", 3, "name it twice, --env production --confirm production"),
     ("drain --env production --dry-run", 3, "--env production --confirm production"),
@@ -113,6 +113,11 @@ REFUSED = [
         "--api-url: has the same host and port as production, which is protected",
     ),
     ("drain --api-key hunter2", 2, "--api-key-file"),
+    ("drain --api-url URL --api-key-file local.key", 2, "--env: name the target"),
+    ("replay --env staging --since yesterday", 2, "--since: 'yesterday' is not a time"),
+    ("retry", 2, "either name deliveries, or choose all that match"),
+    ("retry --state failed", 2, "either name deliveries, or choose all that match"),
+    ("retry a --state failed --env local", 2, "either name deliveries, or choose all"),
     ("retry --state sent --env local", 2, "--state: 'sent' is not one of"),
 ]
 

@@ -71,46 +71,50 @@ async def test_an_article_that_fails_keeps_no_other_back(sqlite_address: str) ->
         assert failed.state is ItemState.FAILED and not failed.stuck
 
 
-async def test_the_list_says_what_was_read_and_a_tag_saves_the_second_answer(place: Place) -> None:
-    async with await place.client() as ada:
-        assert (await ada.put(f"{LIST}/shelf-ada-7/read")).json()["read_at"] is not None
-        first = await ada.get(LIST)
-        again = await ada.get(LIST, headers={"If-None-Match": first.headers["etag"]})
+async def test_the_list_says_what_was_read_and_the_metric_counts_it_and_names_nobody(
+    place: Place,
+) -> None:
+    async with await place.client() as ada, await place.admin() as admin:
+        first = await ada.put(f"{LIST}/shelf-ada-7/read")
+        # The first time is kept.
+        assert (await ada.put(f"{LIST}/shelf-ada-7/read")).json() == first.json()
+        listed = (await ada.get(LIST)).json()["data"]
+        page = (await admin.get("/metrics")).text
 
-    articles = {each["id"]: each for each in first.json()["data"]}
+    assert first.json()["read_at"] is not None
+    articles = {each["id"]: each for each in listed}
     assert len(articles) == 12
     assert articles["shelf-ada-7"]["title"] == "Article 7"
     assert [each for each in articles if articles[each]["read_at"]] == ["shelf-ada-7"]
+    [family] = await metrics.metrics(place.app)
+    [sample] = family.samples
+    assert (sample.name, sample.value) == ("reading_list_articles_read", 1)
+    assert sample.labels == {}
+    assert "reading_list_articles_read 1.0" in page
+    assert 'headgate_metrics_failed{part="system:reading-list"} 0.0' in page
+
+
+async def test_a_long_list_comes_in_pages_and_once(place: Place) -> None:
+    async with await place.client() as ada:
+        first = await ada.get(LIST, params={"limit": 10})
+        more = {"limit": 10, "after": first.json()["next_cursor"]}
+        rest = (await ada.get(LIST, params=more)).json()
+        tag = {"If-None-Match": first.headers["etag"]}
+        again = await ada.get(LIST, params={"limit": 10}, headers=tag)
+
+    assert [len(first.json()["data"]), len(rest["data"])] == [10, 2]
+    assert rest["next_cursor"] is None
     assert again.status_code == 304
 
 
-async def test_a_long_list_comes_in_pages(place: Place) -> None:
-    async with await place.client() as ada:
-        first = (await ada.get(LIST, params={"limit": 10})).json()
-        rest = (await ada.get(LIST, params={"limit": 10, "after": first["next_cursor"]})).json()
-
-    assert [len(first["data"]), len(rest["data"])] == [10, 2]
-    assert rest["next_cursor"] is None
-
-
-async def test_marking_twice_keeps_the_first_time(place: Place) -> None:
-    async with await place.client() as ada:
-        first = await ada.put(f"{LIST}/shelf-ada-7/read")
-        second = await ada.put(f"{LIST}/shelf-ada-7/read")
-
-    assert first.json() == second.json()
-
-
-@pytest.mark.parametrize("path", ["read", "link"])
-async def test_what_is_anothers_is_not_found(place: Place, path: str) -> None:
-    method = "PUT" if path == "read" else "POST"
-    async with await place.client(user_id="eve") as eve:
+async def test_what_is_anothers_is_not_found(place: Place) -> None:
+    async with await place.client(user_id="eve") as eve, await place.admin() as admin:
         assert (await eve.get(LIST)).json()["data"] == []
-        for article in ("shelf-ada-7", "shelf-ada-99"):
-            answer = await eve.request(method, f"{LIST}/{article}/{path}")
-            problem(answer, 404, "not_found")
-    async with await place.admin() as admin:
-        assert (await admin.request(method, f"{LIST}/shelf-ada-7/{path}")).status_code == 200
+        for method, path in (("PUT", "read"), ("POST", "link")):
+            for article in ("shelf-ada-7", "shelf-ada-99"):
+                answer = await eve.request(method, f"{LIST}/{article}/{path}")
+                problem(answer, 404, "not_found")
+            assert (await admin.request(method, f"{LIST}/shelf-ada-7/{path}")).status_code == 200
 
     assert await place.app.read(lambda tx: tables.marks_of(tx, "eve", ["shelf-ada-7"])) == {}
 
@@ -123,31 +127,15 @@ async def test_a_link_opens_the_page_of_one_article_with_its_static_file(place: 
         assert style is not None
         file = await browser.get(style[1])
         spoilt = await browser.get(f"{urlsplit(url).path}x")
+        links = place.web.state.api.site.links
+        of_another_kind = links.page_token("activity", "shelf-ada-7", user_id="ada")
+        assert (await browser.get(f"/reading/{of_another_kind}")).status_code == 404
 
     assert page.status_code == 200
     assert "This is the text of article 7." in page.text and "Not read yet" in page.text
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert file.status_code == 200 and ".article" in file.text
     assert spoilt.status_code == 404 and "This link does not work" in spoilt.text
-
-
-async def test_a_link_of_another_kind_does_not_open_the_page(place: Place) -> None:
-    token = place.web.state.api.site.links.page_token("activity", "shelf-ada-7", user_id="ada")
-    async with place.browser() as browser:
-        assert (await browser.get(f"/reading/{token}")).status_code == 404
-
-
-async def test_the_metric_counts_what_was_read_and_names_nobody(place: Place) -> None:
-    async with await place.client() as ada, await place.admin() as admin:
-        await ada.put(f"{LIST}/shelf-ada-7/read")
-        page = (await admin.get("/metrics")).text
-
-    [family] = await metrics.metrics(place.app)
-    [sample] = family.samples
-    assert (sample.name, sample.value) == ("reading_list_articles_read", 1)
-    assert sample.labels == {}
-    assert "reading_list_articles_read 1.0" in page
-    assert 'headgate_metrics_failed{part="system:reading-list"} 0.0' in page
 
 
 async def test_erasing_a_user_leaves_the_marks_of_others(postgres_place: Place) -> None:

@@ -606,11 +606,8 @@ async def test_a_link_opens_the_page_of_that_activity_and_nothing_else(served: S
 
 
 @as_test(serving_activities)
-async def test_the_routes_are_documented_whole(served: Served) -> None:
-    document = served.web.openapi()
-
-    test_openapi.test_every_operation_is_documented_whole(document)
-    names = {operation["operationId"] for _, operation in test_openapi.operations(document)}
+async def test_operations_have_names_that_stay(served: Served) -> None:
+    names = {told["operationId"] for _, told in test_openapi.operations(served.web.openapi())}
     assert names >= {
         *("list_activities", "get_activity", "get_activity_streams", "sync_activities"),
         *("backfill_activities", "make_activity_link", "reset_activity_streams"),

@@ -239,44 +239,35 @@ async def test_the_chart_is_of_the_channels_that_are_chosen(
 
 
 @pytest.mark.parametrize(
-    "locale",
+    ("locale", "named"),
     [
-        "ar-EG",
+        ("ar-EG", None),
+        # A browser whose language is none.
+        (None, "en-US@posix"),
         *(
-            pytest.param(name, marks=pytest.mark.thorough)
-            for name in ("en-GB", "de-CH", "hi-IN", "zh-Hant-TW", "tlh")
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in (
+                *((name, None) for name in ("en-GB", "de-CH", "hi-IN", "zh-Hant-TW", "tlh")),
+                *((None, name) for name in ("C", "")),
+            )
         ),
     ],
 )
-async def test_the_chart_is_drawn_in_any_language(
-    served: Rig, open_page: OpenPage, watched: Watched, locale: str
+async def test_the_chart_is_drawn_in_any_language_and_in_none(
+    served: Rig, open_page: OpenPage, watched: Watched, locale: str | None, named: str | None
 ) -> None:
     await success(served.app, ride())
-    page = await open_page(locale=locale)
+    page = await open_page(**({"locale": locale} if locale else {}))
+    if named is not None:
+        await page.add_init_script(
+            f"Object.defineProperty(Navigator.prototype, 'language', {{get: () => {named!r}}})"
+        )
 
     await page.goto(page_of(served))
 
     await expect(page.locator("#chart canvas")).to_be_visible()
-    assert await page.evaluate("navigator.language") == locale
-    assert watched.complaints == []
-
-
-@pytest.mark.parametrize(
-    "named",
-    ["en-US@posix", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("C", ""))],
-)
-async def test_the_chart_is_drawn_in_a_browser_whose_language_is_none(
-    served: Rig, open_page: OpenPage, watched: Watched, named: str
-) -> None:
-    await success(served.app, ride())
-    page = await open_page()
-    await page.add_init_script(
-        f"Object.defineProperty(Navigator.prototype, 'language', {{get: () => {named!r}}})"
-    )
-
-    await page.goto(page_of(served))
-
-    await expect(page.locator("#chart canvas")).to_be_visible()
+    if locale is not None:
+        assert await page.evaluate("navigator.language") == locale
     assert watched.complaints == []
 
 

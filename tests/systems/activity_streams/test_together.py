@@ -93,25 +93,6 @@ def scopes_in(url: str) -> list[str]:
     return parse_qs(urlsplit(url).query)["scope"][0].split(",")
 
 
-@pytest.mark.thorough
-async def test_the_routes_the_pages_and_the_syncs_of_all_are_there(place: Place) -> None:
-    paths = set(place.web.openapi()["paths"])
-    assert paths >= {"/v1/reading-list", "/v1/activities", "/jobs/{jobId}/status", "/v1/jobs"}
-    names = set(place.app.registry.names)
-    assert names == {
-        "reading-list",
-        "strava-live",
-        "strava-streams",
-        "health-history",
-        "health-history-live",
-    }
-    assert set(place.app.registry.collections) >= {"shelf.articles", "strava.streams"}
-
-    async with await place.client() as ada:
-        for path in ("/v1/reading-list", "/v1/activities", "/jobs", "/v1/jobs"):
-            assert (await ada.get(path)).status_code == 200, path
-
-
 async def test_the_example_works_beside_the_others(place: Place) -> None:
     await place.read_shelf("ada")
 
