@@ -1,6 +1,7 @@
 """Connections on every database: ownership, fences, leases, single use."""
 
 import asyncio
+import itertools
 from datetime import timedelta
 from typing import Any
 
@@ -216,24 +217,22 @@ async def test_a_row_takes_the_states_of_the_table_and_no_other_word(database: D
         await database.write(lambda tx: tx.execute(update(connections).values(state="expired")))
 
 
-@pytest.mark.parametrize("state", list(ConnectionState))
-@pytest.mark.parametrize("edge", [ConnectionEdge.PAUSE, ConnectionEdge.RESUME])
-async def test_steering_follows_the_table(
-    store: ConnectionStores, state: ConnectionState, edge: ConnectionEdge
-) -> None:
-    before = await brought_to(store, state)
-    steer = store.pause if edge is ConnectionEdge.PAUSE else store.resume
-    allowed = CONNECTION.edge(edge)
+async def test_steering_follows_the_table(store: ConnectionStores) -> None:
+    both = ((ConnectionEdge.PAUSE, store.pause), (ConnectionEdge.RESUME, store.resume))
+    for (edge, steer), state in itertools.product(both, ConnectionState):
+        name = f"{edge} {state}"
+        before = await brought_to(store, state, name)
+        allowed = CONNECTION.edge(edge)
 
-    if state in allowed.sources:
-        assert (await steer("conn_1")).state is allowed.target
-    elif state is allowed.target:
-        # Asked for twice, done once.
-        assert await steer("conn_1") == before
-    else:
-        with pytest.raises(IllegalTransition, match=f"is {state.value}"):
-            await steer("conn_1")
-        assert await store.get("conn_1") == before
+        if state in allowed.sources:
+            assert (await steer(name)).state is allowed.target
+        elif state is allowed.target:
+            # Asked for twice, done once.
+            assert await steer(name) == before
+        else:
+            with pytest.raises(IllegalTransition, match=f"is {state.value}"):
+                await steer(name)
+            assert await store.get(name) == before
 
 
 async def test_a_paused_connection_says_so_and_goes_on(store: ConnectionStores) -> None:
@@ -245,22 +244,21 @@ async def test_a_paused_connection_says_so_and_goes_on(store: ConnectionStores) 
     assert resumed.version == 1
 
 
-@pytest.mark.parametrize("state", list(ConnectionState))
 async def test_connecting_again_makes_it_active_with_new_credentials(
-    store: ConnectionStores, state: ConnectionState, clock: ManualClock
+    store: ConnectionStores, clock: ManualClock
 ) -> None:
-    before = await brought_to(store, state)
-    clock.advance(5)
+    for state in ConnectionState:
+        before = await brought_to(store, state, f"conn_{state}")
+        clock.advance(5)
 
-    after = await store.reconnect(
-        "conn_1", renewal(scopes=("read",), external_id="conn_1"), user_id="ada"
-    )
+        again = renewal(scopes=("read",), external_id=before.id)
+        after = await store.reconnect(before.id, again, user_id="ada")
 
-    assert after is not None
-    assert (after.state, after.reason) == (ConnectionState.ACTIVE, ConnectionReason.CONNECTED)
-    assert (after.error, after.scopes, after.version) == (None, ("read",), before.version + 1)
-    assert after.updated_at == clock.now()
-    assert (await store.get_sealed("conn_1", user_id="ada")).sealed == NEW
+        assert after is not None
+        assert (after.state, after.reason) == (ConnectionState.ACTIVE, ConnectionReason.CONNECTED)
+        assert (after.error, after.scopes, after.version) == (None, ("read",), before.version + 1)
+        assert after.updated_at == clock.now()
+        assert (await store.get_sealed(before.id, user_id="ada")).sealed == NEW
 
 
 async def test_another_account_does_not_take_a_connections_place(store: ConnectionStores) -> None:
@@ -395,12 +393,8 @@ async def test_a_refusal_is_noted_once_and_for_these_credentials_only(
 # ---- rotating keys -----------------------------------------------------------------------------
 
 
-def resealed(
-    connection_id: str = "conn_1", version: int = 1, old: str = "k1"
-) -> ResealedCredentials:
-    return ResealedCredentials(
-        connection_id=connection_id, version=version, old_key_id=old, sealed=NEW
-    )
+def resealed(connection_id: str = "conn_1") -> ResealedCredentials:
+    return ResealedCredentials(connection_id=connection_id, version=1, old_key_id="k1", sealed=NEW)
 
 
 async def test_what_is_under_other_keys_is_found_in_batches(store: ConnectionStores) -> None:
@@ -432,21 +426,15 @@ async def test_resealing_keeps_the_version_and_skips_what_has_changed(
     assert (linked.connection.version, linked.sealed) == (1, NEW)
 
 
-async def test_resealing_during_a_renewal_costs_nobody_the_new_pair(
+async def test_resealing_during_a_renewal_costs_nobody_the_new_pair_and_twice_is_once(
     store: ConnectionStores,
 ) -> None:
     await added(store)
     assert await store.lease("conn_1", version=1, holder="w1", term=TERM)
 
     assert await store.reseal([resealed()]) == 1
-    assert await store.renew("conn_1", renewal(), version=1) is not None
-
-
-async def test_resealing_twice_is_once(store: ConnectionStores) -> None:
-    await added(store)
-
-    assert await store.reseal([resealed()]) == 1
     assert await store.reseal([resealed()]) == 0
+    assert await store.renew("conn_1", renewal(), version=1) is not None
 
 
 async def test_every_user_s_connection_to_an_account_is_found(store: ConnectionStores) -> None:

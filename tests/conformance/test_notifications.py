@@ -74,6 +74,14 @@ async def rows(store: SqlStore) -> list[tuple[str, str, Trouble | None]]:
     return await store.database.read(lambda tx: [tuple(row) for row in tx.execute(ordered)])
 
 
+async def run_both(store: SqlStore, connection_id: str) -> list[Job]:
+    """A running job of each of the connection's two syncs."""
+    return [
+        await stores.run_one(store, connection_id=connection_id, sync=sync, lane=lane)
+        for sync, lane in zip(SYNCS, Lane, strict=True)
+    ]
+
+
 def fail(job: Job) -> JobChange:
     return change.fail(job, reason=Reason.REFUSED, error="no")
 
@@ -119,10 +127,7 @@ async def test_of_two_syncs_in_one_batch_one_tells_that_the_connection_is_lost(
     database: Database,
 ) -> None:
     store = notifying(database)
-    claimed = [
-        await stores.run_one(store, connection_id="c", sync=sync, lane=lane)
-        for sync, lane in zip(SYNCS, Lane, strict=True)
-    ]
+    claimed = await run_both(store, "c")
     await store.settle_many([(lose_access(job), None) for job in claimed])
 
     assert await told(store) == ["needs_reauth"]
@@ -135,10 +140,7 @@ async def test_of_several_processes_one_tells_that_the_connection_is_lost(
     first, second, _ = several
     for number in range(ROUNDS):
         connection_id = f"c-{number}"
-        claimed = [
-            await stores.run_one(first, connection_id=connection_id, sync=sync, lane=lane)
-            for sync, lane in zip(SYNCS, Lane, strict=True)
-        ]
+        claimed = await run_both(first, connection_id)
         settled = await asyncio.gather(
             first.settle(lose_access(claimed[0])), second.settle(lose_access(claimed[1]))
         )
@@ -154,10 +156,7 @@ async def test_of_several_processes_one_tells_that_a_trouble_is_over(
         connection_id = f"c-{number}"
         lost = await stores.run_one(first, connection_id=connection_id)
         await stores.settled(first, lose_access(lost))
-        both = [
-            await stores.run_one(first, connection_id=connection_id, sync=sync, lane=lane)
-            for sync, lane in zip(SYNCS, Lane, strict=True)
-        ]
+        both = await run_both(first, connection_id)
         await asyncio.gather(
             *(
                 store.settle(change.succeed(job, stores.tally(), {}))
@@ -174,10 +173,7 @@ async def test_a_trouble_may_end_and_begin_at_the_same_moment(several: Sequence[
         connection_id = f"c-{number}"
         lost = await stores.run_one(first, connection_id=connection_id)
         await stores.settled(first, lose_access(lost))
-        one, other = [
-            await stores.run_one(first, connection_id=connection_id, sync=sync, lane=lane)
-            for sync, lane in zip(SYNCS, Lane, strict=True)
-        ]
+        one, other = await run_both(first, connection_id)
         ended = change.succeed(other, stores.tally(), {})
         assert None not in await asyncio.gather(
             first.settle(lose_access(one)), second.settle(ended)

@@ -1,13 +1,12 @@
 """Batches and transactions: all of a chunk or nothing, and nobody fails for another's fault."""
 
 import asyncio
-from datetime import date, timedelta
+from datetime import date
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from headgate.base import coalesce
 from headgate.base.errors import ActiveJobExists, StoreError
 from headgate.model import change
 from headgate.model.job import Job, Reason
@@ -77,19 +76,6 @@ async def test_changes_that_come_together_are_written_together(
         assert await kinds(sql_store, job.id) == ["submitted", "chunk"]
 
 
-async def test_more_changes_than_a_batch_holds_are_all_written(
-    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running = await run_some(sql_store, 7)
-    monkeypatch.setattr(coalesce, "BATCH_MAX", 3)
-    writes = count_writes(sql_store, monkeypatch)
-
-    after = await asyncio.gather(*(sql_store.settle(change.release(job)) for job in running))
-
-    assert len(writes) == 3
-    assert [job.id for job in after if job] == [job.id for job in running]
-
-
 async def test_a_lost_claim_in_a_batch_writes_nothing_and_holds_up_nobody(store: Store) -> None:
     # Given two running jobs, of which one has been taken away
     lost, kept = await run_some(store, 2)
@@ -131,24 +117,6 @@ async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
     assert (after.state, after.reason, after.cursor) == (JobState.PAUSED, Reason.OPERATOR, "kept")
     assert after == await sql_store.get(running.id)
     assert await kinds(sql_store, running.id) == ["submitted", "pause_asked", "paused"]
-
-
-async def test_the_second_of_two_changes_loses_where_the_first_has_moved_the_job(
-    sql_store: SqlStore,
-) -> None:
-    # Given a running job, whose cancel is asked for while its chunk is being settled
-    running = await run_one(sql_store)
-
-    # When both come in one batch, the chunk first
-    after, cancelled = await asyncio.gather(
-        sql_store.settle(change.succeed(running, tally(), {})),
-        sql_store.settle(change.ask_cancel(running, deadline=timedelta(seconds=30))),
-    )
-
-    # Then the job has succeeded, and the cancel must look again
-    assert after == await sql_store.get(running.id)
-    assert cancelled is None
-    assert await kinds(sql_store, running.id) == ["submitted", "succeeded"]
 
 
 async def test_two_chunks_of_one_job_in_one_batch_both_count(sql_store: SqlStore) -> None:

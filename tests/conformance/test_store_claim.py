@@ -11,12 +11,9 @@ from headgate.model.states import JobState
 from headgate.ports.store import Store
 from headgate.store.sql import queue
 from headgate.store.sql.store import SqlStore
-from tests.conformance.databases import others
 from tests.stores import (
     LEASE,
     START,
-    SYNCS,
-    MakeDatabase,
     claim_ids,
     claim_one,
     everything,
@@ -29,27 +26,6 @@ from tests.stores import (
     submit_one,
     tally,
 )
-
-
-async def test_a_claim_makes_the_job_running_under_a_lease(
-    store: Store, clock: ManualClock
-) -> None:
-    # Given a job in line
-    pending = await submit_one(store)
-    clock.advance(5)
-
-    # When it is claimed
-    job = await claim_one(store, worker="worker_7", lease=timedelta(seconds=30))
-
-    # Then it is this worker's until the lease ends, and the answer is what the store holds
-    now = START + timedelta(seconds=5)
-    assert job == await store.get(pending.id)
-    assert (job.state, job.reason) == (JobState.RUNNING, Reason.WORKING)
-    assert (job.token, job.worker) == (1, "worker_7")
-    assert job.lease_until == now + timedelta(seconds=30)
-    assert job.started_at == job.updated_at == now
-    assert job.wake_at is None
-    assert job.created_at == START
 
 
 async def test_a_claim_takes_as_many_as_its_limit_and_as_there_are(store: Store) -> None:
@@ -104,6 +80,7 @@ async def test_a_later_claim_goes_up_one_token_and_keeps_the_first_start(
 ) -> None:
     # Given a job that has run a slice and is back in line
     first = await run_one(store)
+    assert (first.reason, first.started_at, first.created_at) == (Reason.WORKING, START, START)
     await settled(store, change.rest(first, tally(), {}))
 
     # When it is claimed again, later
@@ -216,21 +193,3 @@ async def test_a_job_deferred_until_a_moment_gone_by_is_in_line_at_once(store: S
     await settled(store, change.defer(running, after=past, reason=Reason.DEFERRED, note="clock"))
 
     assert (await claim_one(store)).id == running.id
-
-
-async def test_two_workers_on_databases_of_their_own_share_the_line(
-    sql_store: SqlStore, make_database: MakeDatabase
-) -> None:
-    # Given another process on the same file or server
-    async with others(make_database) as [elsewhere]:
-        submitted = [await submit_one(sql_store) for _ in range(4)]
-
-        # When both claim
-        here = await sql_store.claim(Lane.COLD, worker="here", limit=2, lease=LEASE)
-        there = await SqlStore(elsewhere, SYNCS).claim(
-            Lane.COLD, worker="there", limit=4, lease=LEASE
-        )
-
-    # Then each job has one of them
-    assert sorted(ids(here.jobs) + ids(there.jobs)) == ids(submitted)
-    assert len(here.jobs) == len(there.jobs) == 2

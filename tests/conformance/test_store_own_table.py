@@ -17,6 +17,7 @@ from headgate.ports.store import ChunkWork
 from headgate.store.sql.database import Database
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.store import SqlStore
+from tests.conformance.chunks import bring, counts
 from tests.conformance.databases import shared_fixture
 from tests.stores import claim_one, run_one, tally
 
@@ -63,13 +64,8 @@ def _names(tx: Connection) -> dict[str, str]:
     return {row.key: row.name for row in tx.execute(select(places.c.key, places.c.name))}
 
 
-def work(table: Places, **names: str) -> ChunkWork:
-    records = [Record(key, {"name": name}) for key, name in names.items()]
-    return ChunkWork(table=table, table_records=records)
-
-
-def counts(job: Job) -> tuple[int, int, int]:
-    return job.summary.inserted, job.summary.updated, job.summary.unchanged
+def named(**names: str) -> list[Record]:
+    return [Record(key, {"name": name}) for key, name in names.items()]
 
 
 async def test_a_chunk_s_records_are_in_the_table_with_its_cursor(
@@ -77,12 +73,9 @@ async def test_a_chunk_s_records_are_in_the_table_with_its_cursor(
 ) -> None:
     job = await run_one(sql_store)
 
-    after = await sql_store.settle(
-        change.advance(job, tally(cursor="p2"), {}), work(table, a="Pier", b="Park")
-    )
+    after = await bring(sql_store, job, table=table, table_records=named(a="Pier", b="Park"))
 
-    assert after is not None
-    assert (after.cursor, counts(after)) == ("p2", (2, 0, 0))
+    assert (after.cursor, counts(after)) == ("next", (2, 0, 0))
     assert await sql_store.get(job.id) == after
     assert await database.read(_names) == {"a": "Pier", "b": "Park"}
     assert await sql_store.records(job.sync, job.connection_id, limit=10) == []
@@ -95,13 +88,10 @@ async def test_what_the_table_counts_adds_to_what_headgate_s_own_table_counts(
     sql_store: SqlStore, table: Places
 ) -> None:
     job = await run_one(sql_store)
-    both = ChunkWork(
-        records=[Record("kept", {})], table=table, table_records=[Record("a", {"name": "Pier"})]
-    )
+    kept = Record("kept", {})
 
-    after = await sql_store.settle(change.advance(job, tally(), {}), both)
+    after = await bring(sql_store, job, kept, table=table, table_records=named(a="Pier"))
 
-    assert after is not None
     assert counts(after) == (2, 0, 0)
 
 
@@ -109,22 +99,15 @@ async def test_a_key_that_comes_twice_reaches_the_table_once_as_it_was_last(
     sql_store: SqlStore, database: Database, table: Places
 ) -> None:
     job = await run_one(sql_store)
-    twice = [Record("a", {"name": "old"}), Record("b", {"name": "b"}), Record("a", {"name": "new"})]
+    twice = [*named(a="old", b="b"), *named(a="new")]
 
-    await sql_store.settle(
-        change.advance(job, tally(), {}), ChunkWork(table=table, table_records=twice)
-    )
+    await bring(sql_store, job, table=table, table_records=twice)
 
     assert [record.key for record in table.batches[0].records] == ["a", "b"]
     assert await database.read(_names) == {"a": "new", "b": "b"}
-
-
-async def test_a_table_without_records_is_not_asked(sql_store: SqlStore, table: Places) -> None:
-    job = await run_one(sql_store)
-
-    await sql_store.settle(change.advance(job, tally(), {}), ChunkWork(table=table))
-
-    assert table.batches == []
+    # And without records it is not asked
+    await bring(sql_store, await run_one(sql_store), table=table)
+    assert len(table.batches) == 1
 
 
 async def test_a_worker_that_lost_its_claim_writes_nothing_into_the_table(
@@ -136,7 +119,9 @@ async def test_a_worker_that_lost_its_claim_writes_nothing_into_the_table(
     assert (await claim_one(sql_store)).token > job.token
 
     # When the first one comes back with its chunk
-    late = await sql_store.settle(change.advance(job, tally(), {}), work(table, a="Pier"))
+    late = await sql_store.settle(
+        change.advance(job, tally(), {}), ChunkWork(table=table, table_records=named(a="Pier"))
+    )
 
     # Then neither the cursor nor the table has anything of it
     assert late is None
@@ -157,9 +142,7 @@ async def test_a_table_that_fails_leaves_neither_rows_nor_a_cursor(
     job = await run_one(sql_store)
 
     with pytest.raises(ValueError, match="broken"):
-        await sql_store.settle(
-            change.advance(job, tally(cursor="p2"), {}), work(Broken(), a="Pier")
-        )
+        await bring(sql_store, job, table=Broken(), table_records=named(a="Pier"))
 
     assert await database.read(_names) == {}
     assert (await sql_store.get(job.id)).cursor == job.cursor
@@ -168,18 +151,15 @@ async def test_a_table_that_fails_leaves_neither_rows_nor_a_cursor(
 async def test_others_who_settle_at_the_same_moment_are_not_held_up_by_it(
     sql_store: SqlStore, database: Database, table: Places
 ) -> None:
-    mine, other = (
-        await run_one(sql_store),
-        await run_one(sql_store, user_id="bob", connection_id="bob-1"),
-    )
+    mine, other = await run_one(sql_store), await run_one(sql_store)
 
     failed, after = await asyncio.gather(
-        sql_store.settle(change.advance(mine, tally(), {}), work(Broken(), a="Pier")),
-        sql_store.settle(change.advance(other, tally(cursor="p2"), {}), work(table, b="Park")),
+        bring(sql_store, mine, table=Broken(), table_records=named(a="Pier")),
+        bring(sql_store, other, table=table, table_records=named(b="Park")),
         return_exceptions=True,
     )
 
     assert isinstance(failed, ValueError)
     assert isinstance(after, Job)
-    assert after.cursor == "p2"
+    assert after.cursor == "next"
     assert await database.read(_names) == {"b": "Park"}

@@ -23,6 +23,7 @@ from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.postgres import PostgresDatabase
 from headgate.store.sql.store import SqlStore
 from tests import stores
+from tests.conformance.chunks import bring
 from tests.conformance.databases import on_postgres, under_way
 from tests.conformance.test_connections import added
 from tests.conformance.test_items import (
@@ -54,17 +55,6 @@ def deletion_of_record(job: Job, key: str) -> Deletion:
     return deletion(
         connection_id=job.connection_id, stored_as=[job.sync], keys=[key], syncs=[job.sync]
     )
-
-
-async def bring(store: Store, job: Job, *records: Record) -> Job:
-    """Commit a chunk with these records."""
-    return await settled_chunk(store, job, ChunkWork(records=list(records)))
-
-
-async def settled_chunk(store: Store, job: Job, work: ChunkWork) -> Job:
-    after = await store.settle(job_change.advance(job, tally(), {}), work)
-    assert after is not None
-    return after
 
 
 async def keys(store: Store, job: Job) -> list[str]:
@@ -197,7 +187,7 @@ async def test_a_deleted_record_that_its_provider_reports_as_gone_stays_deleted(
     # Given a record that was deleted, and then a chunk that says that it is gone at its provider
     job = await bring(store, await run_one(store), ONE, TWO)
     assert await items.delete(deletion_of_record(job, "1")) == 1
-    job = await settled_chunk(store, job, ChunkWork(removed=["1", "2", "never there"]))
+    job = await bring(store, job, removed=["1", "2", "never there"])
     assert await keys(store, job) == []
 
     # When a worker brings what it had read before
