@@ -6,13 +6,13 @@ is `jobs.db`, unless `DATABASE` says otherwise, or says `None` for one that is n
 
 import functools
 import importlib
+import json
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -23,6 +23,7 @@ from headgate.cli import main
 from headgate.connectors.keys import KeyRing
 from headgate.model.api_key import Role
 from headgate.web.server import build
+from tests.web.callers import Served
 
 #: An application with one sync, which reads nothing.
 ONE_SYNC = """
@@ -36,7 +37,30 @@ class Source:
 app = headgate.App("sqlite:///jobs.db", syncs=[headgate.Sync(name="sync", source=Source())])
 """
 
-#: Runs a command, given by its words, and perhaps by what is on its standard input.
+
+class Cli:
+    """Runs `headgate …`; each call is a process of its own, as far as the application can tell."""
+
+    def __init__(self, module: str = "", *group: str) -> None:
+        self._module, self._group = module, group
+
+    def __call__(self, *arguments: str, stdin: str | bytes | None = None) -> Result:
+        """Cli the command of these words, perhaps with something on its standard input."""
+        sys.modules.pop(self._module, None)
+        return CliRunner().invoke(main.cli, [*self._group, *arguments], input=stdin)
+
+    def json(self, *arguments: str, stdin: str | bytes | None = None) -> Any:
+        """What it prints as JSON."""
+        result = self(*arguments, "--json", stdin=stdin)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def of(self, *group: str) -> "Cli":
+        """Runs `headgate <group> …`."""
+        return Cli(self._module, *group)
+
+
+#: What runs a command, given by its words.
 Run = Callable[..., Result]
 #: What a test does with the application, opened.
 Use = Callable[[Callable[[App], Awaitable[Any]]], Any]
@@ -76,26 +100,19 @@ def module(
 
 
 @pytest.fixture
-def headgate(module: str) -> Run:
-    """Runs `headgate …`; each call is a process of its own, as far as the application can tell."""
-    runner = CliRunner()
-
-    def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
-        sys.modules.pop(module, None)
-        return runner.invoke(main.cli, list(arguments), input=stdin)
-
-    return run
+def headgate(module: str) -> Cli:
+    """Runs `headgate …` with that application."""
+    return Cli(module)
 
 
 @pytest.fixture
-def without_app(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def without_app(tmp_path: Path, store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Runs `headgate …` in a folder with an empty database and no application."""
     shutil.copyfile(store_file, tmp_path / "headgate.db")
     monkeypatch.chdir(tmp_path)
     for name in ("HEADGATE_APP", "HEADGATE_DATABASE"):
         monkeypatch.delenv(name, raising=False)
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(main.cli, list(arguments))
+    return Cli()
 
 
 @pytest.fixture
@@ -117,6 +134,11 @@ def in_app(module: str) -> Use:
     return use
 
 
+def served(app: App) -> Served:
+    """The application's HTTP face."""
+    return Served(app, build(app, keys=KeyRing.for_demo()))
+
+
 @pytest.fixture
 def asked(in_app: Use) -> Ask:
     """What the API of the same application answers."""
@@ -124,13 +146,8 @@ def asked(in_app: Use) -> Ask:
     def ask(method: str, path: str, *, user_id: str | None = None) -> Any:
         async def answered(app: App) -> Any:
             role = Role.ADMIN if user_id is None else Role.USER
-            _, key = await app.api_keys.make("for a test", role=role, user_id=user_id)
-            async with httpx2.AsyncClient(
-                transport=httpx2.ASGITransport(app=build(app, keys=KeyRing.for_demo())),
-                base_url="http://headgate.test",
-                headers={"Authorization": f"Bearer {key.reveal()}"},
-            ) as client:
-                return (await client.request(method, path)).json()
+            client = await served(app).client(role, user_id)
+            return (await client.request(method, path)).json()
 
         return in_app(answered)
 

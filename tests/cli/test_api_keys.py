@@ -1,20 +1,17 @@
 """`headgate api-key …`: a key is told once, listed without its secret, and taken back."""
 
-import functools
-import json
-
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Cli
 
 
 @pytest.fixture
-def api_key(without_app: Run) -> Run:
+def api_key(without_app: Cli) -> Cli:
     """Runs `headgate api-key …` on an empty database."""
-    return functools.partial(without_app, "api-key")
+    return without_app.of("api-key")
 
 
-def test_a_key_is_made_listed_and_revoked(api_key: Run) -> None:
+def test_a_key_is_made_listed_and_revoked(api_key: Cli) -> None:
     made = api_key("new", "phone", "--user", "ada")
     assert made.exit_code == 0, made.output
     [token] = made.stdout.splitlines()
@@ -28,15 +25,15 @@ def test_a_key_is_made_listed_and_revoked(api_key: Run) -> None:
     assert "revoked" in api_key("list").stdout
 
 
-def test_everything_is_told_as_json(api_key: Run) -> None:
-    made = json.loads(api_key("new", "console", "--role", "admin", "--json").stdout)
+def test_everything_is_told_as_json(api_key: Cli) -> None:
+    made = api_key.json("new", "console", "--role", "admin")
     assert (made["role"], made["user_id"], made["name"]) == ("admin", None, "console")
     assert made["key"].startswith(f"hg_{made['id']}_")
 
-    [listed] = json.loads(api_key("list", "--json").stdout)["data"]
+    [listed] = api_key.json("list")["data"]
     assert listed["id"] == made["id"] and "key" not in listed and "hash" not in listed
 
-    revoked = json.loads(api_key("revoke", made["id"], "--json").stdout)
+    revoked = api_key.json("revoke", made["id"])
     assert revoked["revoked_at"] is not None
 
 
@@ -52,7 +49,7 @@ WRONG: list[tuple[list[str], int]] = [
 ]
 
 
-def test_what_is_wrong_is_refused(api_key: Run) -> None:
+def test_what_is_wrong_is_refused(api_key: Cli) -> None:
     for arguments, code in WRONG:
         assert api_key(*arguments).exit_code == code, arguments
     assert api_key("list").stdout == ""

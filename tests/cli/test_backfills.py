@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Cli
 
 APP = """
 import headgate
@@ -35,14 +35,14 @@ app = headgate.App(
 RANGE = ("--from", "2025-01-01", "--to", "2025-01-10")
 
 
-def start(headgate: Run, *more: str, user: str = "ada") -> dict[str, Any]:
+def start(headgate: Cli, *more: str, user: str = "ada") -> dict[str, Any]:
     result = headgate("backfill", "start", "history", "--user", user, *RANGE, "--json", *more)
     assert result.exit_code == 0, result.output
     told: dict[str, Any] = json.loads(result.stdout)
     return told
 
 
-def test_start_and_status_tell_the_same_document(headgate: Run) -> None:
+def test_start_and_status_tell_the_same_document(headgate: Cli) -> None:
     told = start(headgate)
 
     assert (told["state"], told["percent"], told["progress"]["total"]) == ("pending", 0.0, 10)
@@ -51,7 +51,7 @@ def test_start_and_status_tell_the_same_document(headgate: Run) -> None:
     assert json.loads(again.stdout) == told
 
 
-def test_a_person_is_told_what_comes_next(headgate: Run) -> None:
+def test_a_person_is_told_what_comes_next(headgate: Cli) -> None:
     result = headgate("backfill", "start", "history", "--user", "ada", *RANGE)
 
     assert result.exit_code == 0
@@ -61,17 +61,17 @@ def test_a_person_is_told_what_comes_next(headgate: Run) -> None:
     assert "next: headgate backfill status job_" in result.stderr
 
 
-def test_a_dry_run_starts_nothing(headgate: Run) -> None:
+def test_a_dry_run_starts_nothing(headgate: Cli) -> None:
     given = ("backfill", "start", "history", "--user", "ada", *RANGE, "--dry-run")
 
     result = headgate(*given)
     assert "10 days to read\n10 to 20 requests to watch\n" in result.stdout
-    told = json.loads(headgate(*given, "--json").stdout)
+    told = headgate.json(*given)
     assert (told["days"], told["days_held"]) == (10, 0)
-    assert json.loads(headgate("backfill", "list", "--json").stdout)["data"] == []
+    assert headgate.json("backfill", "list")["data"] == []
 
 
-def test_several_are_steered_at_once_from_the_line_or_from_stdin(headgate: Run) -> None:
+def test_several_are_steered_at_once_from_the_line_or_from_stdin(headgate: Cli) -> None:
     ids = [start(headgate, user=user)["id"] for user in ("ada", "bob")]
 
     paused = headgate("backfill", "pause", *ids)
@@ -79,7 +79,7 @@ def test_several_are_steered_at_once_from_the_line_or_from_stdin(headgate: Run) 
     resumed = headgate("backfill", "resume", "-", "--json", stdin="\n".join(ids))
     assert [json.loads(line)["state"] for line in resumed.stdout.splitlines()] == ["pending"] * 2
     headgate("backfill", "cancel", ids[0])
-    listed = json.loads(headgate("backfill", "list", "--state", "cancelled", "--json").stdout)
+    listed = headgate.json("backfill", "list", "--state", "cancelled")
     assert [job["id"] for job in listed["data"]] == [ids[0]]
     refused = headgate("backfill", "retry", ids[0])
     assert refused.exit_code == 1
@@ -87,7 +87,7 @@ def test_several_are_steered_at_once_from_the_line_or_from_stdin(headgate: Run) 
     assert headgate("backfill", "retry", "-", stdin="").exit_code == 2
 
 
-def test_another_user_s_is_not_there(headgate: Run) -> None:
+def test_another_user_s_is_not_there(headgate: Cli) -> None:
     job_id = start(headgate)["id"]
 
     for command in ("status", "pause", "cancel"):
@@ -105,7 +105,7 @@ def test_another_user_s_is_not_there(headgate: Run) -> None:
     ],
 )
 def test_bad_input_names_the_field(
-    headgate: Run, more: tuple[str, ...], code: int, said: str
+    headgate: Cli, more: tuple[str, ...], code: int, said: str
 ) -> None:
     result = headgate("backfill", "start", "history", "--user", "ada", *RANGE, *more)
 
@@ -113,7 +113,7 @@ def test_bad_input_names_the_field(
     assert said in result.stderr
 
 
-def test_watching_ends_when_its_time_is_up(headgate: Run) -> None:
+def test_watching_ends_when_its_time_is_up(headgate: Cli) -> None:
     # Nobody works here
     job_id = start(headgate)["id"]
 
@@ -126,18 +126,18 @@ def test_watching_ends_when_its_time_is_up(headgate: Run) -> None:
     assert "0/10 days · 0 %  Waiting for a worker: no worker that can do this" in shown.stderr
 
 
-def test_a_list_tells_only_imports(headgate: Run) -> None:
+def test_a_list_tells_only_imports(headgate: Cli) -> None:
     job_id = start(headgate)["id"]
     headgate("job", "submit", "history", "--user", "ada", "--connection", "other")
 
-    listed = json.loads(headgate("backfill", "list", "--user", "ada", "--json").stdout)
+    listed = headgate.json("backfill", "list", "--user", "ada")
 
     assert [job["id"] for job in listed["data"]] == [job_id]
     assert job_id in headgate("backfill", "list").stdout
     assert "no backfills" in headgate("backfill", "list", "--user", "nobody").stderr
 
 
-def test_one_that_refuses_does_not_stop_the_others(headgate: Run) -> None:
+def test_one_that_refuses_does_not_stop_the_others(headgate: Cli) -> None:
     job_id = start(headgate)["id"]
 
     result = headgate("backfill", "pause", "job_none", job_id)
@@ -147,14 +147,14 @@ def test_one_that_refuses_does_not_stop_the_others(headgate: Run) -> None:
     assert f"{job_id}  Paused until it is resumed." in result.stdout
 
 
-def test_names_that_look_like_markup_are_shown_as_they_are(headgate: Run) -> None:
+def test_names_that_look_like_markup_are_shown_as_they_are(headgate: Cli) -> None:
     result = headgate("backfill", "start", "history", "--user", "a[/b]", *RANGE)
 
     assert result.exit_code == 0
     assert re.search(r"^user +a\[/b\] *$", result.stdout, re.MULTILINE)
 
 
-def test_what_is_not_set_up_is_told_as_json_too(headgate: Run) -> None:
+def test_what_is_not_set_up_is_told_as_json_too(headgate: Cli) -> None:
     for given in (("--app", "nowhere:app"), ("--app", "nothing")):
         result = headgate("backfill", "list", *given, "--json")
         assert result.exit_code in (2, 4)

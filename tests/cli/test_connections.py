@@ -15,7 +15,7 @@ from headgate.base.secret import Secret
 from headgate.connectors.keys import KeyRing
 from headgate.flow.sealing import unseal
 from headgate.toolkit.links import Links
-from tests.cli.conftest import Ask, Run, Use
+from tests.cli.conftest import Ask, Cli, Use
 from tests.connecting import key_entries
 
 APP = """
@@ -57,8 +57,8 @@ def links() -> Links:
     return Links(KeyRing.parse(Secret(KEYS)), SystemClock())
 
 
-def test_a_link_to_connect_is_one_that_the_server_opens(headgate: Run) -> None:
-    told = json.loads(headgate("connection", "link", "strava", "--user", "ada", "--json").stdout)
+def test_a_link_to_connect_is_one_that_the_server_opens(headgate: Cli) -> None:
+    told = headgate.json("connection", "link", "strava", "--user", "ada")
 
     path = told["url"].removeprefix("https://sync.example")
     opened = links().open_connect(path.removeprefix("/connect/"))
@@ -78,7 +78,7 @@ def test_a_link_to_connect_is_one_that_the_server_opens(headgate: Run) -> None:
     ],
 )
 def test_what_cannot_be_connected_gets_no_link(
-    headgate: Run, given: tuple[str, ...], said: str
+    headgate: Cli, given: tuple[str, ...], said: str
 ) -> None:
     result = headgate("connection", "link", *given, "--user", "ada")
 
@@ -87,12 +87,9 @@ def test_what_cannot_be_connected_gets_no_link(
     assert result.stdout == ""
 
 
-def test_what_is_not_there_is_said_so(headgate: Run) -> None:
+def test_what_is_not_there_is_said_so(headgate: Cli) -> None:
     assert "no connections" in headgate("connection", "list", "--user", "ada").stderr
-    assert json.loads(headgate("connection", "list", "--user", "ada", "--json").stdout) == {
-        "data": [],
-        "next_cursor": None,
-    }
+    assert headgate.json("connection", "list", "--user", "ada") == {"data": [], "next_cursor": None}
     for command in ("pause", "resume", "remove"):
         result = headgate("connection", command, "conn_none", "--json")
         assert result.exit_code == 1
@@ -103,30 +100,27 @@ RANGE = ("--from", "2024-01-01", "--to", "2024-01-02")
 NOBODYS = ("--connection", "conn_none", "--user", "ada")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        ("job", "submit", "activities", *NOBODYS),
-        ("job", "submit", "graph", *NOBODYS),
-        ("backfill", "start", "activities", *RANGE, *NOBODYS),
-        ("backfill", "start", "activities", *RANGE, *NOBODYS, "--dry-run"),
-        ("budget", "strava", "--connection", "conn_none"),
-        ("budget", "--connection", "conn_none"),
-        ("connection", "add", "graph", "--user", "ada", "--again", "conn_none"),
-    ],
-    ids=" ".join,
-)
-def test_a_connection_that_does_not_exist_is_refused_at_once(
-    headgate: Run, given: tuple[str, ...]
-) -> None:
-    result = headgate(*given)
-
-    assert result.exit_code == 1
-    assert "there is no connection 'conn_none'" in result.stderr
-    assert json.loads(headgate("job", "list", "--json").stdout)["data"] == []
+NOWHERE = [
+    ("job", "submit", "activities", *NOBODYS),
+    ("job", "submit", "graph", *NOBODYS),
+    ("backfill", "start", "activities", *RANGE, *NOBODYS),
+    ("backfill", "start", "activities", *RANGE, *NOBODYS, "--dry-run"),
+    ("budget", "strava", "--connection", "conn_none"),
+    ("budget", "--connection", "conn_none"),
+    ("connection", "add", "graph", "--user", "ada", "--again", "conn_none"),
+]
 
 
-def test_a_budget_is_that_of_the_connections_own_provider(headgate: Run) -> None:
+def test_a_connection_that_does_not_exist_is_refused_at_once(headgate: Cli) -> None:
+    for given in NOWHERE:
+        result = headgate(*given)
+
+        assert (result.exit_code, given) == (1, given)
+        assert "there is no connection 'conn_none'" in result.stderr, given
+    assert headgate.json("job", "list")["data"] == []
+
+
+def test_a_budget_is_that_of_the_connections_own_provider(headgate: Cli) -> None:
     added = headgate("connection", "add", "graph", "--user", "ada", "--json", stdin="t0ken")
     connection_id = json.loads(added.stdout)["id"]
 
@@ -136,8 +130,8 @@ def test_a_budget_is_that_of_the_connections_own_provider(headgate: Run) -> None
     assert f"connection: {connection_id} is a connection to graph" in result.stderr
 
 
-def test_a_connection_is_removed_after_a_yes_alone(headgate: Run) -> None:
-    made = json.loads(headgate(*ADD, "--json", stdin=TOKEN).stdout)["id"]
+def test_a_connection_is_removed_after_a_yes_alone(headgate: Cli) -> None:
+    made = headgate.json(*ADD, stdin=TOKEN)["id"]
 
     refused = headgate("connection", "remove", made[:-2], stdin="y\n")
     assert refused.exit_code == 3
@@ -147,7 +141,7 @@ def test_a_connection_is_removed_after_a_yes_alone(headgate: Run) -> None:
     assert "no connections" in headgate("connection", "list").stderr
 
 
-def test_a_token_is_read_from_a_private_file(headgate: Run, tmp_path: Path) -> None:
+def test_a_token_is_read_from_a_private_file(headgate: Cli, tmp_path: Path) -> None:
     file = tmp_path / "token.txt"
     file.write_text(f"{TOKEN}\n", encoding="ascii")
     file.chmod(0o644)
@@ -167,7 +161,7 @@ TOKEN = "c4nary-h4nded-0ver"
 
 
 def test_a_token_is_read_from_stdin_and_told_nowhere(
-    headgate: Run, in_app: Use, tmp_path: Path
+    headgate: Cli, in_app: Use, tmp_path: Path
 ) -> None:
     result = headgate(*ADD, "--account", "my-graph", "--json", stdin=f"  {TOKEN}\n")
 
@@ -189,50 +183,48 @@ def test_a_token_is_read_from_stdin_and_told_nowhere(
     assert in_app(kept) == TOKEN
 
 
-def test_a_new_token_goes_to_the_connection_that_is_named(headgate: Run) -> None:
-    first = json.loads(headgate(*ADD, "--json", stdin=TOKEN).stdout)["id"]
+def test_a_new_token_goes_to_the_connection_that_is_named(headgate: Cli) -> None:
+    first = headgate.json(*ADD, stdin=TOKEN)["id"]
 
     again = headgate(*ADD, "--again", first, "--json", stdin="another")
 
     assert json.loads(again.stdout)["id"] == first
-    listed = json.loads(headgate("connection", "list", "--user", "ada", "--json").stdout)
+    listed = headgate.json("connection", "list", "--user", "ada")
     assert [each["id"] for each in listed["data"]] == [first]
 
 
-@pytest.mark.parametrize(
-    ("given", "stdin", "said"),
-    [
-        (("graph",), "", "token: stdin was empty: pipe the token in"),
-        (("graph",), " \n", "token: stdin was empty: pipe the token in"),
-        (("graph",), f"{TOKEN}\nand more", "token: must be one line of printable ASCII"),
-        (("graph",), f"{TOKEN}".encode() + b"\xff", "token: must be one line of printable ASCII"),
-        (("graph",), TOKEN * 1000, "token: must have between 1 and 4,096"),
-        (("notes",), TOKEN, "is not one that users connect to; there are: graph, strava"),
-        (("strava",), TOKEN, "not with a token; use: headgate connection link strava --user ada"),
-        (("graph", "--again", "conn_9"), TOKEN, "'conn_9'; see: headgate connection list --user"),
-        (("graph", "--account", ""), TOKEN, "external_id: must not be empty"),
-    ],
-)
-def test_what_cannot_be_connected_by_a_token_says_what_to_do(
-    headgate: Run, given: tuple[str, ...], stdin: str | bytes, said: str
-) -> None:
-    result = headgate("connection", "add", *given, "--user", "ada", stdin=stdin)
-
-    assert result.exit_code in (1, 2)
-    assert said in result.stderr
-    assert TOKEN not in result.output
-    told = json.loads(headgate("connection", "list", "--user", "ada", "--json").stdout)
-    assert told["data"] == []
+#: What is connected, what is on stdin, and what is said of it.
+NO_GOOD: list[tuple[tuple[str, ...], str | bytes, str]] = [
+    (("graph",), "", "token: stdin was empty: pipe the token in"),
+    (("graph",), " \n", "token: stdin was empty: pipe the token in"),
+    (("graph",), f"{TOKEN}\nand more", "token: must be one line of printable ASCII"),
+    (("graph",), f"{TOKEN}".encode() + b"\xff", "token: must be one line of printable ASCII"),
+    (("graph",), TOKEN * 1000, "token: must have between 1 and 4,096"),
+    (("notes",), TOKEN, "is not one that users connect to; there are: graph, strava"),
+    (("strava",), TOKEN, "not with a token; use: headgate connection link strava --user ada"),
+    (("graph", "--again", "conn_9"), TOKEN, "'conn_9'; see: headgate connection list --user"),
+    (("graph", "--account", ""), TOKEN, "external_id: must not be empty"),
+]
 
 
-def test_no_option_takes_the_token_and_the_help_says_why(headgate: Run) -> None:
+def test_what_cannot_be_connected_by_a_token_says_what_to_do(headgate: Cli) -> None:
+    for given, stdin, said in NO_GOOD:
+        result = headgate("connection", "add", *given, "--user", "ada", stdin=stdin)
+
+        assert result.exit_code in (1, 2), given
+        assert said in result.stderr
+        assert TOKEN not in result.output
+    assert headgate.json("connection", "list", "--user", "ada")["data"] == []
+
+
+def test_no_option_takes_the_token_and_the_help_says_why(headgate: Cli) -> None:
     told = " ".join(headgate("connection", "add", "--help").stdout.split())
 
     assert "--token " not in told and "--token-file" in told
     assert "history" in told and "processes" in told
 
 
-def test_in_a_terminal_the_token_is_asked_for_unseen(headgate: Run, tmp_path: Path) -> None:
+def test_in_a_terminal_the_token_is_asked_for_unseen(headgate: Cli, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     command = subprocess.Popen(
         [sys.executable, "-m", "headgate", *ADD, "--json"],
@@ -263,25 +255,25 @@ def test_in_a_terminal_the_token_is_asked_for_unseen(headgate: Run, tmp_path: Pa
 # ---- as the API tells it -----------------------------------------------------------------------
 
 
-def test_the_command_line_tells_connections_as_the_api_does(headgate: Run, asked: Ask) -> None:
-    added = json.loads(headgate(*ADD, "--account", "one", "--json", stdin=TOKEN).stdout)
+def test_the_command_line_tells_connections_as_the_api_does(headgate: Cli, asked: Ask) -> None:
+    added = headgate.json(*ADD, "--account", "one", stdin=TOKEN)
     headgate(*ADD, "--account", "two", stdin=TOKEN)
     path = f"/v1/connections/{added['id']}"
     assert added == asked("GET", path, user_id="ada")
 
     command = ("connection", "list", "--user", "ada")
-    whole = json.loads(headgate(*command, "--json").stdout)
+    whole = headgate.json(*command)
     assert whole == asked("GET", "/v1/connections", user_id="ada")
-    first = json.loads(headgate(*command, "--limit", "1", "--json").stdout)
+    first = headgate.json(*command, "--limit", "1")
     assert first == asked("GET", "/v1/connections?limit=1", user_id="ada")
-    rest = json.loads(headgate(*command, "--after", first["next_cursor"], "--json").stdout)
+    rest = headgate.json(*command, "--after", first["next_cursor"])
     assert first["data"] + rest["data"] == whole["data"]
     people = headgate(*command, "--limit", "1")
     assert f"there are more: --after {first['next_cursor']}" in people.stderr
 
-    paused = json.loads(headgate("connection", "pause", added["id"], "--json").stdout)
+    paused = headgate.json("connection", "pause", added["id"])
     assert paused == asked("GET", path, user_id="ada")
-    resumed = json.loads(headgate("connection", "resume", added["id"], "--json").stdout)
+    resumed = headgate.json("connection", "resume", added["id"])
     assert resumed == asked("GET", path, user_id="ada")
     assert (paused["state"], resumed["state"]) == ("paused", "active")
 
@@ -289,22 +281,19 @@ def test_the_command_line_tells_connections_as_the_api_does(headgate: Run, asked
 # ---- plans and progress ------------------------------------------------------------------------
 
 
-def test_a_plan_is_given_and_shown(headgate: Run) -> None:
+def test_a_plan_is_given_and_shown(headgate: Cli) -> None:
     assert headgate("user", "plan", "ada").stdout == "ada: no plan\n"
     headgate("user", "plan", "ada", "premium")
-    assert json.loads(headgate("user", "plan", "ada", "--json").stdout) == {
-        "user_id": "ada",
-        "plan": "premium",
-    }
+    assert headgate.json("user", "plan", "ada") == {"user_id": "ada", "plan": "premium"}
     refused = headgate("user", "plan", "ada", "x" * 51)
     assert (refused.exit_code, "plan: must be 1 to 50" in refused.stderr) == (2, True)
 
 
-def test_a_link_to_the_progress_page_is_one_that_the_server_opens(headgate: Run) -> None:
+def test_a_link_to_the_progress_page_is_one_that_the_server_opens(headgate: Cli) -> None:
     asked = ("--from", "2025-01-01", "--to", "2025-01-10", "--json")
     job = json.loads(headgate("backfill", "start", "notes", "--user", "ada", *asked).stdout)
 
-    told = json.loads(headgate("backfill", "link", job["id"], "--json").stdout)
+    told = headgate.json("backfill", "link", job["id"])
 
     opened = links().open_progress(told["url"].removeprefix("https://sync.example/p/"))
     assert (opened.job_id, opened.user_id) == (job["id"], "ada")

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from headgate.toolkit.commands.loading import CONFIG
-from tests.cli.conftest import ONE_SYNC, Run
+from tests.cli.conftest import ONE_SYNC, Cli
 
 APP = ONE_SYNC.replace("jobs.db", "away/jobs.db")
 DATABASE = None
@@ -36,7 +36,7 @@ OTHERS = [
 ]
 
 
-def test_looking_makes_no_database(headgate: Run, tmp_path: Path) -> None:
+def test_looking_makes_no_database(headgate: Cli, tmp_path: Path) -> None:
     for command in (*LISTS, *OTHERS):
         told = headgate(*command.split())
 
@@ -46,7 +46,7 @@ def test_looking_makes_no_database(headgate: Run, tmp_path: Path) -> None:
         assert not (tmp_path / "away").exists(), command
 
 
-def test_a_list_names_its_database(headgate: Run, tmp_path: Path, store_file: Path) -> None:
+def test_a_list_names_its_database(headgate: Cli, tmp_path: Path, store_file: Path) -> None:
     (tmp_path / "away").mkdir()
     shutil.copyfile(store_file, tmp_path / "away" / "jobs.db")
     for command in LISTS:
@@ -57,6 +57,6 @@ def test_a_list_names_its_database(headgate: Run, tmp_path: Path, store_file: Pa
         assert "database:" not in headgate(*command.split(), "--json").output, command
 
 
-def test_what_begins_something_makes_one(headgate: Run, tmp_path: Path) -> None:
+def test_what_begins_something_makes_one(headgate: Cli, tmp_path: Path) -> None:
     assert headgate("job", "submit", "sync", "--user", "ada").exit_code == 0
     assert (tmp_path / "away" / "jobs.db").exists()

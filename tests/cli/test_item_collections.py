@@ -1,13 +1,10 @@
 """`headgate items …` for an application of two collections that no system of ours knows."""
 
-import functools
-import json
-
 import pytest
 
 from headgate import App
 from headgate.toolkit.commands.loading import USAGE
-from tests.cli.conftest import Ask, Run, Use
+from tests.cli.conftest import Ask, Cli, Use
 from tests.collecting import COMMENTS, connect, put, stuck
 from tests.connecting import key_entries
 
@@ -26,9 +23,9 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def items(headgate: Run) -> Run:
+def items(headgate: Cli) -> Cli:
     """Runs `headgate items …`."""
-    return functools.partial(headgate, "items")
+    return headgate.of("items")
 
 
 async def a_few(app: App) -> str:
@@ -40,10 +37,10 @@ async def a_few(app: App) -> str:
     return connection
 
 
-def test_the_numbers_are_told_of_every_collection_or_of_one(items: Run, in_app: Use) -> None:
+def test_the_numbers_are_told_of_every_collection_or_of_one(items: Cli, in_app: Use) -> None:
     in_app(a_few)
 
-    both = json.loads(items("stats", "--user", "ada", "--json").stdout)["collections"]
+    both = items.json("stats", "--user", "ada")["collections"]
     assert [each["name"] for each in both] == ["notes.attachments", "notes.comments"]
     assert [(each["stuck"], each["states"]["pending"]) for each in both] == [(1, 1), (0, 1)]
     one = items("stats", "--collection", "notes.comments")
@@ -51,7 +48,7 @@ def test_the_numbers_are_told_of_every_collection_or_of_one(items: Run, in_app: 
     assert "attachments" not in one.stdout
 
 
-def test_a_list_is_of_all_or_of_one_collection(items: Run, in_app: Use) -> None:
+def test_a_list_is_of_all_or_of_one_collection(items: Cli, in_app: Use) -> None:
     in_app(a_few)
 
     def listed(*more: str) -> list[str]:
@@ -66,14 +63,14 @@ def test_a_list_is_of_all_or_of_one_collection(items: Run, in_app: Use) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "stats"])
-def test_an_unknown_collection_is_told_with_those_that_there_are(items: Run, command: str) -> None:
+def test_an_unknown_collection_is_told_with_those_that_there_are(items: Cli, command: str) -> None:
     told = items(command, "--collection", "nowhere")
 
     assert told.exit_code == USAGE
     assert "'nowhere' is not declared; there are: notes.attachments, notes.comments" in told.stderr
 
 
-def test_a_reset_asks_for_the_job_that_fetches_the_collection(items: Run, in_app: Use) -> None:
+def test_a_reset_asks_for_the_job_that_fetches_the_collection(items: Cli, in_app: Use) -> None:
     connection = in_app(a_few)
 
     assert items("reset", "b").stdout == "b is pending again\n"
@@ -83,7 +80,7 @@ def test_a_reset_asks_for_the_job_that_fetches_the_collection(items: Run, in_app
     assert (job.sync, job.connection_id) == ("notes", connection)
 
 
-def test_the_command_line_tells_items_as_the_api_does(items: Run, in_app: Use, asked: Ask) -> None:
+def test_the_command_line_tells_items_as_the_api_does(items: Cli, in_app: Use, asked: Ask) -> None:
     in_app(a_few)
 
     some = ("--collection", "notes.attachments", "--state", "failed", "--user", "ada")
@@ -92,7 +89,7 @@ def test_the_command_line_tells_items_as_the_api_does(items: Run, in_app: Use, a
         (("--limit", "2"), "?limit=2"),
         (some, "?collection=notes.attachments&state=failed&user_id=ada"),
     ):
-        told = json.loads(items("list", *options, "--json").stdout)
+        told = items.json("list", *options)
         assert told == asked("GET", f"/v1/items{query}")
-    reset = json.loads(items("reset", "a", "--json").stdout)
+    reset = items.json("reset", "a")
     assert reset == asked("GET", "/v1/items/a")

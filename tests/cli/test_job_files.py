@@ -14,7 +14,7 @@ from headgate.cli import job_files
 from headgate.flow.jobs import Jobs
 from headgate.flow.submit_many import BATCH
 from tests import processes
-from tests.cli.conftest import Run
+from tests.cli.conftest import Cli
 from tests.terminal import terminal
 
 
@@ -22,12 +22,12 @@ def line(user_id: str, /, **more: Any) -> str:
     return json.dumps({"sync": "sync", "user_id": user_id, **more})
 
 
-def jobs(headgate: Run) -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = json.loads(headgate("job", "list", "--json").stdout)["data"]
+def jobs(headgate: Cli) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = headgate.json("job", "list")["data"]
     return listed
 
 
-def submit(headgate: Run, *lines: str, options: tuple[str, ...] = ("--json",)) -> Any:
+def submit(headgate: Cli, *lines: str, options: tuple[str, ...] = ("--json",)) -> Any:
     return headgate("job", "submit", "--file", "-", *options, stdin="\n".join(lines))
 
 
@@ -35,7 +35,7 @@ def outcomes(text: str) -> list[dict[str, Any]]:
     return [json.loads(each) for each in text.splitlines()]
 
 
-def test_every_line_is_answered_in_order(headgate: Run) -> None:
+def test_every_line_is_answered_in_order(headgate: Cli) -> None:
     told = submit(
         headgate,
         line("ada", key="a"),
@@ -62,7 +62,7 @@ def test_every_line_is_answered_in_order(headgate: Run) -> None:
     assert (by_id[bob]["mode"], by_id[bob]["lane"]) == ("limit", "cold")
 
 
-def test_a_summary_is_printed_for_people(headgate: Run) -> None:
+def test_a_summary_is_printed_for_people(headgate: Cli) -> None:
     Path("many.jsonl").write_text("\n".join([line("ada"), line("ada")]), encoding="utf-8")
 
     told = headgate("job", "submit", "--file", "many.jsonl")
@@ -72,7 +72,7 @@ def test_a_summary_is_printed_for_people(headgate: Run) -> None:
     assert facts == {"created": "1", "existing": "0", "active": "1", "refused": "0"}
 
 
-def test_refused_lines_are_told_up_to_a_number(headgate: Run) -> None:
+def test_refused_lines_are_told_up_to_a_number(headgate: Cli) -> None:
     submit(headgate, line("ada", key="a"))
     wrong = [line("ada", key="a", mode="since") for _ in range(job_files.TOLD_MAX + 5)]
 
@@ -85,50 +85,53 @@ def test_refused_lines_are_told_up_to_a_number(headgate: Run) -> None:
     assert f"refused   {len(wrong)}" in told.stdout
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (line("ada", mode="some"), "mode: 'some' is not one of full, since, limit, history"),
-        (line("ada", sync="other"), "sync: no sync is called 'other'; registered: 'sync'"),
-        (line("ada", start_date="2024-01-31"), "start_date: only mode history takes it"),
-        (line("ada", mode="history", start_date="2024-01-31"), "end_date: mode history needs a"),
-        (line("ada", mode="history", start_date="soon"), "start_date: Invalid RFC3339 encoded"),
-        (line("ada", since="2024-01-31T00:00:00", mode="since"), "since: 2024-01-31T00:00:00 has"),
-        (line("ada", limit="3"), "limit: Expected `int | null`, got `str`"),
-        (line(""), "user_id: must not be empty"),
-        ('{"sync": "sync"}', "user_id: is missing"),
-        (line("ada", user="x"), "user: is no field of a job; there are: sync, user_id, "),
-        (line("ada", start="2024-01-31"), "start: is no field of a job; there are: sync, user_id"),
-        (line("ada", end="2024-01-31"), "end: is no field of a job; there are: sync, user_id, "),
-        ('{"sync": "sync"', "job: a line must be one JSON object; "),
-        ("[]", "job: Expected `object`, got `array`"),
-    ],
-)
-def test_a_wrong_line_and_its_field_are_named_and_nothing_is_written(
-    headgate: Run, wrong: str, said: str
-) -> None:
-    good = [line(f"user {number}") for number in range(3)]
+#: What a line may say, and what is said of it.
+WRONG = [
+    (line("ada", mode="some"), "mode: 'some' is not one of full, since, limit, history"),
+    (line("ada", sync="other"), "sync: no sync is called 'other'; registered: 'sync'"),
+    (line("ada", start_date="2024-01-31"), "start_date: only mode history takes it"),
+    (line("ada", mode="history", start_date="2024-01-31"), "end_date: mode history needs a"),
+    (line("ada", mode="history", start_date="soon"), "start_date: Invalid RFC3339 encoded"),
+    (line("ada", since="2024-01-31T00:00:00", mode="since"), "since: 2024-01-31T00:00:00 has"),
+    (line("ada", limit="3"), "limit: Expected `int | null`, got `str`"),
+    (line(""), "user_id: must not be empty"),
+    ('{"sync": "sync"}', "user_id: is missing"),
+    (line("ada", user="x"), "user: is no field of a job; there are: sync, user_id, "),
+    (line("ada", start="2024-01-31"), "start: is no field of a job; there are: sync, user_id"),
+    (line("ada", end="2024-01-31"), "end: is no field of a job; there are: sync, user_id, "),
+    ('{"sync": "sync"', "job: a line must be one JSON object; "),
+    ("[]", "job: Expected `object`, got `array`"),
+]
 
-    told = submit(headgate, *good, wrong, *good)
-    for_people = submit(headgate, *good, wrong, *good, options=())
+
+def test_wrong_lines_and_their_fields_are_named_and_nothing_is_written(headgate: Cli) -> None:
+    good = [line(f"user {number}") for number in range(3)]
+    lines = [*good, *(wrong for wrong, _ in WRONG), *good]
+
+    told = submit(headgate, *lines)
+    for_people = submit(headgate, *lines, options=())
 
     assert (told.exit_code, for_people.exit_code) == (2, 2)
-    [error] = outcomes(told.stdout)
-    assert error["error"]["message"].startswith(f"line 4: {said}")
-    assert f"error line 4: {said}" in for_people.stderr.replace("\n", " ")
-    assert "1 line is wrong. Nothing was submitted" in for_people.stderr
+    words = for_people.stderr.replace("\n", " ")
+    errors = zip(outcomes(told.stdout), WRONG, strict=True)
+    for number, (error, (_, said)) in enumerate(errors, start=4):
+        assert error["error"]["message"].startswith(f"line {number}: {said}")
+        assert f"error line {number}: {said}" in words
+    assert f"{len(WRONG)} lines are wrong. Nothing was submitted" in words
     assert jobs(headgate) == []
 
 
-def test_many_wrong_lines_are_counted_and_the_first_are_named(headgate: Run) -> None:
+def test_many_wrong_lines_are_counted_and_the_first_are_named(headgate: Cli) -> None:
     told = submit(headgate, *(["nothing"] * 1500))
 
     assert told.exit_code == 2
     assert len(told.stdout.splitlines()) == job_files.TOLD_MAX
     assert "1,500 lines are wrong; the first 20 are named" in told.stderr
+    one = submit(headgate, line("ada"), "nothing", options=())
+    assert "1 line is wrong. Nothing was submitted" in one.stderr.replace("\n", " ")
 
 
-def test_a_line_without_an_end_is_not_read_into_memory(headgate: Run) -> None:
+def test_a_line_without_an_end_is_not_read_into_memory(headgate: Cli) -> None:
     told = submit(headgate, line("ada"), "x" * (job_files.LINE_BYTES_MAX + 1))
 
     assert told.exit_code == 2
@@ -148,7 +151,7 @@ def test_a_line_without_an_end_is_not_read_into_memory(headgate: Run) -> None:
     ],
 )
 def test_a_file_and_a_job_in_words_exclude_each_other(
-    headgate: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+    headgate: Cli, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["headgate", "job", "submit", *arguments])
 
@@ -158,14 +161,14 @@ def test_a_file_and_a_job_in_words_exclude_each_other(
     assert said in told.stderr
 
 
-def test_a_file_may_begin_with_the_mark_of_utf8(headgate: Run) -> None:
+def test_a_file_may_begin_with_the_mark_of_utf8(headgate: Cli) -> None:
     told = submit(headgate, "\ufeff" + line("ada"), line("bob"))
 
     assert told.exit_code == 0
     assert len(jobs(headgate)) == 2
 
 
-def test_a_failure_says_how_far_it_came(headgate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_says_how_far_it_came(headgate: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_files, "BATCH", 2)
     submit_many = Jobs.submit_many
 
@@ -184,7 +187,7 @@ def test_a_failure_says_how_far_it_came(headgate: Run, monkeypatch: pytest.Monke
 
 
 def test_lines_that_are_added_after_the_check_are_not_submitted(
-    headgate: Run, monkeypatch: pytest.MonkeyPatch
+    headgate: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_files, "BATCH", 2)
     file = Path("many.jsonl")
@@ -207,7 +210,7 @@ def test_lines_that_are_added_after_the_check_are_not_submitted(
     assert len(jobs(headgate)) == 4
 
 
-def test_it_has_failed_if_its_results_are_read_no_longer(headgate: Run, tmp_path: Path) -> None:
+def test_it_has_failed_if_its_results_are_read_no_longer(headgate: Cli, tmp_path: Path) -> None:
     file = tmp_path / "many.jsonl"
     count = 3 * BATCH
     file.write_text("\n".join(line(f"user {n}") for n in range(count)), encoding="utf-8")
@@ -223,7 +226,7 @@ def test_it_has_failed_if_its_results_are_read_no_longer(headgate: Run, tmp_path
     assert 0 < len(jobs(headgate)) < count
 
 
-def test_ctrl_c_ends_it_while_it_waits_for_a_line(headgate: Run, tmp_path: Path) -> None:
+def test_ctrl_c_ends_it_while_it_waits_for_a_line(headgate: Cli, tmp_path: Path) -> None:
     del headgate
     with terminal(
         *(sys.executable, "-m", "headgate", "job", "submit", "--file", "-"),
@@ -237,7 +240,7 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_line(headgate: Run, tmp_path: Path)
 
 
 @pytest.mark.thorough
-def test_the_memory_does_not_grow_with_the_file(headgate: Run, tmp_path: Path) -> None:
+def test_the_memory_does_not_grow_with_the_file(headgate: Cli, tmp_path: Path) -> None:
     """The lines of a file eight times as long take no more memory, within what varies anyway."""
     del headgate
 

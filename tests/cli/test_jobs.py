@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from headgate.cli.main import cli
-from tests.cli.conftest import ONE_SYNC, Run
+from tests.cli.conftest import ONE_SYNC, Cli
 
 
-def submit(headgate: Run, *more: str) -> dict[str, Any]:
+def submit(headgate: Cli, *more: str) -> dict[str, Any]:
     result = headgate(
         "job", "submit", "sync", "--user", "ada", "--connection", "c", "--json", *more
     )
@@ -30,7 +30,7 @@ def change_row(column: str, value: object) -> None:
         database.execute(f"UPDATE headgate_jobs SET {column} = ?", [json.dumps(value)])
 
 
-def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:
+def test_submit_list_show_and_events_speak_json(headgate: Cli) -> None:
     # Given a submitted job
     told = submit(headgate, "--key", "k")
     job = told
@@ -40,16 +40,16 @@ def test_submit_list_show_and_events_speak_json(headgate: Run) -> None:
 
     # Then the same key gives the same job, and each view tells of it
     assert submit(headgate, "--key", "k") == job
-    listed = json.loads(headgate("job", "list", "--json").stdout)
+    listed = headgate.json("job", "list")
     assert listed["next_cursor"] is None
     [line] = listed["data"]
     assert line == {name: job[name] for name in line}
-    assert json.loads(headgate("job", "show", job["id"], "--json").stdout) == job
-    story = json.loads(headgate("job", "events", job["id"], "--json").stdout)
+    assert headgate.json("job", "show", job["id"]) == job
+    story = headgate.json("job", "events", job["id"])
     assert [event["kind"] for event in story["data"]] == ["submitted"]
 
 
-def test_a_history_job_takes_days_and_options(headgate: Run) -> None:
+def test_a_history_job_takes_days_and_options(headgate: Cli) -> None:
     job = submit(
         headgate,
         "--mode",
@@ -66,7 +66,7 @@ def test_a_history_job_takes_days_and_options(headgate: Run) -> None:
     assert job["lane"] == "cold"
 
 
-def test_pause_resume_retry_and_cancel_say_what_became_of_the_job(headgate: Run) -> None:
+def test_pause_resume_retry_and_cancel_say_what_became_of_the_job(headgate: Cli) -> None:
     job_id = submit(headgate)["id"]
     for command, state in (
         ("pause", "paused"),
@@ -74,14 +74,14 @@ def test_pause_resume_retry_and_cancel_say_what_became_of_the_job(headgate: Run)
         ("retry", "pending"),
         ("cancel", "cancelled"),
     ):
-        told = json.loads(headgate("job", command, job_id, "--json").stdout)
+        told = headgate.json("job", command, job_id)
         assert told["state"] == state
     refused = headgate("job", "resume", job_id)
     assert refused.exit_code == 1
     assert f"job {job_id} is cancelled and cannot be resumed" in refused.stderr
 
 
-def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
+def test_for_people_a_job_is_told_in_words(headgate: Cli) -> None:
     job_id = submit(headgate)["id"]
     shown = headgate("job", "show", job_id)
     assert "○ pending" in shown.stdout
@@ -93,7 +93,7 @@ def test_for_people_a_job_is_told_in_words(headgate: Run) -> None:
     assert re.search(r"UTC  submitted +\{", events.stdout)
 
 
-def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: Run) -> None:
+def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: Cli) -> None:
     job_id = submit(headgate)["id"]
     change_row("summary", {"records": 2, "counts": {"skipped_content": 3000, "renamed": 1}})
 
@@ -102,11 +102,11 @@ def test_what_the_source_counted_is_shown_beside_what_the_engine_did(headgate: R
     assert re.search(r"^counted +found 2", shown.stdout, re.MULTILINE)
     line = r"^by the source +skipped_content 3,000 · renamed 1 *$"
     assert re.search(line, shown.stdout, re.MULTILINE)
-    told = json.loads(headgate("job", "show", job_id, "--json").stdout)
+    told = headgate.json("job", "show", job_id)
     assert told["source_counts"] == {"skipped_content": 3000, "renamed": 1}
 
 
-def test_the_high_water_mark_is_shown(headgate: Run) -> None:
+def test_the_high_water_mark_is_shown(headgate: Cli) -> None:
     job_id = submit(headgate, "--mode", "since")["id"]
     assert "high water" not in headgate("job", "show", job_id).stdout
     change_row("high_water", "2026-01-03T00:00:00Z")
@@ -114,34 +114,33 @@ def test_the_high_water_mark_is_shown(headgate: Run) -> None:
     shown = headgate("job", "show", job_id)
 
     assert re.search(r'^high water +"2026-01-03T00:00:00Z" *$', shown.stdout, re.MULTILINE)
-    told = json.loads(headgate("job", "show", job_id, "--json").stdout)
+    told = headgate.json("job", "show", job_id)
     assert told["high_water"] == "2026-01-03T00:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        (("--mode", "history", "--from", "2024-01-32", "--to", "2024-02-01"), "--from"),
-        (("--mode", "history", "--from", "2024-02-01", "--to", "2024-01-01"), "--to"),
-        (("--mode", "history", "--to", "2024-01-01"), "--from"),
-        (("--mode", "since", "--since", "yesterday"), "--since"),
-        (("--mode", "limit"), "--limit"),
-        (("--options", "[1]"), "--options"),
-        (("--options", "{"), "--options"),
-        (("--delay", "-1"), "--delay"),
-    ],
-)
-def test_bad_input_names_the_option_and_writes_nothing(
-    headgate: Run, arguments: tuple[str, ...], option: str
-) -> None:
-    result = headgate("job", "submit", "sync", "--user", "u", "--connection", "c", *arguments)
-    assert result.exit_code == 2
-    assert result.stderr.startswith(f"error {option}: ")
-    assert json.loads(headgate("job", "list", "--json").stdout)["data"] == []
+#: What is added to a good command, and the option that is named.
+WRONG = [
+    (("--mode", "history", "--from", "2024-01-32", "--to", "2024-02-01"), "--from"),
+    (("--mode", "history", "--from", "2024-02-01", "--to", "2024-01-01"), "--to"),
+    (("--mode", "history", "--to", "2024-01-01"), "--from"),
+    (("--mode", "since", "--since", "yesterday"), "--since"),
+    (("--mode", "limit"), "--limit"),
+    (("--options", "[1]"), "--options"),
+    (("--options", "{"), "--options"),
+    (("--delay", "-1"), "--delay"),
+]
+
+
+def test_bad_input_names_the_option_and_writes_nothing(headgate: Cli) -> None:
+    for arguments, option in WRONG:
+        result = headgate("job", "submit", "sync", "--user", "u", "--connection", "c", *arguments)
+        assert (result.exit_code, arguments) == (2, arguments)
+        assert result.stderr.startswith(f"error {option}: ")
+    assert headgate.json("job", "list")["data"] == []
 
 
 def test_of_two_names_the_one_that_was_typed_is_told(
-    headgate: Run, monkeypatch: pytest.MonkeyPatch
+    headgate: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = ("job", "submit", "sync", "--user", "u", "--mode", "history")
     days = ("--start-date", "2024-02-01", "--end-date=2024-01-01")
@@ -149,7 +148,7 @@ def test_of_two_names_the_one_that_was_typed_is_told(
     assert headgate(*typed, *days).stderr.startswith("error --end-date: 2024-01-01 lies before")
 
 
-def test_the_beginning_of_an_id_is_enough_while_it_is_unique(headgate: Run) -> None:
+def test_the_beginning_of_an_id_is_enough_while_it_is_unique(headgate: Cli) -> None:
     first, second = (submit(headgate, "--connection", each)["id"] for each in "ab")
 
     # Two ids of one millisecond differ in their last character alone.
@@ -157,14 +156,14 @@ def test_the_beginning_of_an_id_is_enough_while_it_is_unique(headgate: Run) -> N
         at for at, pair in enumerate(zip(first, second, strict=True)) if len(set(pair)) > 1
     )
     for job in (first, second):
-        assert json.loads(headgate("job", "show", job[:unique], "--json").stdout)["id"] == job
+        assert headgate.json("job", "show", job[:unique])["id"] == job
     several = headgate("job", "show", "job_0")
     assert several.exit_code == 2
     assert "2 begin with 'job_0'" in several.stderr and first in several.stderr
     assert headgate("job", "show", "job_0Z").exit_code == 1
 
 
-def test_several_jobs_are_named_at_once_or_piped_in(headgate: Run) -> None:
+def test_several_jobs_are_named_at_once_or_piped_in(headgate: Cli) -> None:
     jobs = [submit(headgate, "--connection", each)["id"] for each in "ab"]
 
     paused = headgate("job", "pause", *jobs, "job_nothing", "--json")
@@ -176,7 +175,7 @@ def test_several_jobs_are_named_at_once_or_piped_in(headgate: Run) -> None:
     assert resumed.exit_code == 0 and resumed.stdout.count("pending") == 2
 
 
-def test_a_sync_with_one_mode_needs_none_named(headgate: Run, tmp_path: Path) -> None:
+def test_a_sync_with_one_mode_needs_none_named(headgate: Cli, tmp_path: Path) -> None:
     module = os.environ["HEADGATE_APP"].partition(":")[0]
     text = ONE_SYNC.replace("source=Source()", "source=Source(), modes=[headgate.Mode.SINCE]")
     (tmp_path / f"{module}_2.py").write_text(text, encoding="utf-8")
@@ -191,11 +190,11 @@ def test_a_sync_with_one_mode_needs_none_named(headgate: Run, tmp_path: Path) ->
     ("typed", "offered"),
     [("headgate job submit s", ["sync"]), ("headgate sandbox f", ["foursquare"])],
 )
-def test_a_shell_completes_names(headgate: Run, typed: str, offered: list[str]) -> None:
+def test_a_shell_completes_names(headgate: Cli, typed: str, offered: list[str]) -> None:
     assert complete(typed) == offered
 
 
-def test_a_shell_completes_ids(headgate: Run) -> None:
+def test_a_shell_completes_ids(headgate: Cli) -> None:
     job = submit(headgate)["id"]
     assert complete(f"headgate job show {job[:8]}") == [job]
     assert complete("headgate job show conn_") == []
@@ -209,7 +208,7 @@ def complete(typed: str) -> list[str]:
     return result.stdout.split()
 
 
-def test_a_worker_takes_one_job_and_shows_it(headgate: Run) -> None:
+def test_a_worker_takes_one_job_and_shows_it(headgate: Cli) -> None:
     jobs = [submit(headgate, "--connection", each)["id"] for each in "ab"]
 
     once = headgate("worker", "--once", "--json")
@@ -218,21 +217,19 @@ def test_a_worker_takes_one_job_and_shows_it(headgate: Run) -> None:
     assert (shown["id"], shown["state"]) == (jobs[0], "success")
     rest = headgate("worker", "--until-idle")
     assert rest.exit_code == 0
-    states = [
-        each["state"] for each in json.loads(headgate("job", "list", "--json").stdout)["data"]
-    ]
+    states = [each["state"] for each in headgate.json("job", "list")["data"]]
     assert states == ["success", "success"]
     assert "no job is due" in headgate("worker", "--once").stderr
 
 
-def test_errors_can_be_read_by_machines_too(headgate: Run) -> None:
+def test_errors_can_be_read_by_machines_too(headgate: Cli) -> None:
     result = headgate("job", "submit", "no", "--user", "u", "--connection", "c", "--json")
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"]["type"] == "UnknownSync"
     assert headgate("job", "show", "nope").exit_code == 1
 
 
-def test_a_wrong_setting_is_named(headgate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_setting_is_named(headgate: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_LEASE_S", "0")
     result = headgate("job", "list")
     assert result.exit_code == 4
@@ -249,7 +246,7 @@ def test_a_wrong_setting_is_named(headgate: Run, monkeypatch: pytest.MonkeyPatch
     ],
 )
 def test_an_app_that_cannot_be_loaded_is_explained(
-    headgate: Run, monkeypatch: pytest.MonkeyPatch, app: str, said: str
+    headgate: Cli, monkeypatch: pytest.MonkeyPatch, app: str, said: str
 ) -> None:
     monkeypatch.setenv("HEADGATE_APP", app)
     result = headgate("worker")
@@ -257,17 +254,17 @@ def test_an_app_that_cannot_be_loaded_is_explained(
     assert said in result.stderr
 
 
-def test_migrate_says_what_it_did(headgate: Run) -> None:
+def test_migrate_says_what_it_did(headgate: Cli) -> None:
     first = headgate("migrate", "-d", "sqlite:///other.db")
     assert "migrated from an empty database to revision" in first.stdout
-    again = json.loads(headgate("migrate", "-d", "sqlite:///other.db", "--json").stdout)
+    again = headgate.json("migrate", "-d", "sqlite:///other.db")
     assert again["headgate"]["changed"] is False
     wrong = headgate("migrate", "-d", "mysql://host/db")
     assert wrong.exit_code == 4
     assert "use sqlite, postgresql or dynamodb" in wrong.stderr
 
 
-def test_the_version_is_told(headgate: Run) -> None:
+def test_the_version_is_told(headgate: Cli) -> None:
     told = headgate("--version").stdout
     assert re.match(r"headgate \d+\.\d+\.\d+\nSQLite \d+\.\d+\.\d+", told)
 
@@ -275,7 +272,7 @@ def test_the_version_is_told(headgate: Run) -> None:
 @pytest.mark.security(30)
 @pytest.mark.parametrize(("version", "guarded"), [((3, 51, 2), True), ((3, 51, 3), False)])
 def test_the_version_says_whether_sqlite_needs_its_checkpoints_guarded(
-    headgate: Run, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], guarded: bool
+    headgate: Cli, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], guarded: bool
 ) -> None:
     monkeypatch.setattr("sqlite3.sqlite_version_info", version)
 

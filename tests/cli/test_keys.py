@@ -2,35 +2,29 @@
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from headgate.base.clock import ManualClock
 from headgate.base.secret import Secret
-from headgate.cli.main import cli
 from headgate.connectors.keys import KeyRing
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.sqlite import SqliteDatabase
 from tests import stores
+from tests.cli.conftest import Cli
 from tests.connecting import fill_connections, key_entries, vault
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
-def headgate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("HEADGATE_APP", "HEADGATE_KEYS", "HEADGATE_KEY_FILE"):
+def headgate(without_app: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs the command line without keys."""
+    for name in ("HEADGATE_KEYS", "HEADGATE_KEY_FILE"):
         monkeypatch.delenv(name, raising=False)
-    runner = CliRunner()
-    return lambda *arguments: runner.invoke(cli, list(arguments))
+    return without_app
 
 
-def test_a_new_key_is_printed_and_is_good(headgate: Run) -> None:
+def test_a_new_key_is_printed_and_is_good(headgate: Cli) -> None:
     result = headgate("keys", "new")
 
     assert result.exit_code == 0
@@ -41,14 +35,14 @@ def test_a_new_key_is_printed_and_is_good(headgate: Run) -> None:
     assert result.stdout.strip() not in result.stderr
 
 
-def test_a_new_key_as_json_by_the_name_it_was_given(headgate: Run) -> None:
-    told = json.loads(headgate("keys", "new", "--id", "mine", "--json").stdout)
+def test_a_new_key_as_json_by_the_name_it_was_given(headgate: Cli) -> None:
+    told = headgate.json("keys", "new", "--id", "mine")
 
     assert told["id"] == "mine"
     assert KeyRing.parse(Secret(told["entry"])).newest == "mine"
 
 
-def test_a_name_that_is_no_good_is_refused(headgate: Run) -> None:
+def test_a_name_that_is_no_good_is_refused(headgate: Cli) -> None:
     result = headgate("keys", "new", "--id", "not a name", "--json")
 
     assert result.exit_code == 2
@@ -57,7 +51,7 @@ def test_a_name_that_is_no_good_is_refused(headgate: Run) -> None:
 
 @pytest.mark.security(32)
 def test_a_key_file_is_made_for_its_owner_and_the_newest_comes_first(
-    headgate: Run, tmp_path: Path
+    headgate: Cli, tmp_path: Path
 ) -> None:
     path = tmp_path / "keys"
 
@@ -74,7 +68,7 @@ def test_a_key_file_is_made_for_its_owner_and_the_newest_comes_first(
 
 
 def test_a_name_that_is_taken_or_a_file_that_is_open_to_others_is_refused(
-    headgate: Run, tmp_path: Path
+    headgate: Cli, tmp_path: Path
 ) -> None:
     headgate("keys", "new", "--file", "keys", "--id", "one")
     before = (tmp_path / "keys").read_bytes()
@@ -107,7 +101,7 @@ def filled(folder: Path, count: int) -> str:
 
 
 def test_rotating_puts_everything_under_the_newest_key(
-    headgate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    headgate: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = filled(tmp_path, 5)
     monkeypatch.setenv("HEADGATE_KEYS", ",".join(key_entries("k2", "k1")))
@@ -125,7 +119,7 @@ def test_rotating_puts_everything_under_the_newest_key(
 
 
 def test_what_cannot_be_read_is_told_and_fails_the_command(
-    headgate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    headgate: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = filled(tmp_path, 2)
     monkeypatch.setenv("HEADGATE_KEYS", key_entries("k2")[0])
@@ -139,7 +133,7 @@ def test_what_cannot_be_read_is_told_and_fails_the_command(
 
 @pytest.mark.parametrize("keys", [None, "", "k1:AAAA"])
 def test_without_good_keys_nothing_is_rotated(
-    headgate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str | None
+    headgate: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: str | None
 ) -> None:
     database = filled(tmp_path, 1)
     if keys is not None:
@@ -152,7 +146,7 @@ def test_without_good_keys_nothing_is_rotated(
 
 
 def test_keys_and_a_key_file_at_once_are_refused(
-    headgate: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    headgate: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = filled(tmp_path, 1)
     monkeypatch.setenv("HEADGATE_KEYS", key_entries("k1")[0])

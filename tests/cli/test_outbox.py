@@ -1,6 +1,5 @@
 """`headgate outbox …` without a network: what is listed, shown, retried, replayed and refused."""
 
-import functools
 import json
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from headgate import App
 from headgate.model.delivery import reject, succeed
 from headgate.toolkit.commands.loading import CONFIG, DECLINED, FAILED, USAGE
-from tests.cli.conftest import Run, Use
+from tests.cli.conftest import Cli, Use
 
 APP = """
 import headgate
@@ -29,9 +28,9 @@ app = headgate.App(
 
 
 @pytest.fixture
-def outbox(headgate: Run) -> Run:
+def outbox(headgate: Cli) -> Cli:
     """Runs `headgate outbox …`."""
-    return functools.partial(headgate, "outbox")
+    return headgate.of("outbox")
 
 
 async def a_few(app: App) -> list[str]:
@@ -69,7 +68,7 @@ async def accept_one(app: App, run: str) -> None:
         await drainer.store.settle(succeed(due.delivery))
 
 
-def test_a_list_is_filtered_and_told_line_by_line(outbox: Run, in_app: Use) -> None:
+def test_a_list_is_filtered_and_told_line_by_line(outbox: Cli, in_app: Use) -> None:
     ada, bob = in_app(a_few)
 
     def listed(*more: str) -> list[str]:
@@ -85,13 +84,13 @@ def test_a_list_is_filtered_and_told_line_by_line(outbox: Run, in_app: Use) -> N
     assert "no deliveries" in outbox("list", "--user", "eve").stderr
     first = outbox("list", "--env", "local", "--limit", "1")
     assert f"there are more: --after {ada}" in first.stderr
-    page = json.loads(outbox("list", "--env", "local", "--limit", "1", "--json").stdout)
+    page = outbox.json("list", "--env", "local", "--limit", "1")
     assert page["next_cursor"] == ada
     row = outbox("list", "--env", "local").stdout.splitlines()[0].split("\t")
     assert row[1:5] == ["local", "pending", "run-0", "0"]
 
 
-def test_a_list_counts_by_target_and_state(outbox: Run, in_app: Use) -> None:
+def test_a_list_counts_by_target_and_state(outbox: Cli, in_app: Use) -> None:
     in_app(a_few)
     in_app(lambda app: kill(app, "local"))
 
@@ -100,7 +99,7 @@ def test_a_list_counts_by_target_and_state(outbox: Run, in_app: Use) -> None:
     assert "✘ dead 2" in said and "○ pending 2" in said
 
 
-def test_a_stopped_target_is_told_above_all_that_wait_for_it(outbox: Run, in_app: Use) -> None:
+def test_a_stopped_target_is_told_above_all_that_wait_for_it(outbox: Cli, in_app: Use) -> None:
     in_app(a_few)
     in_app(lambda app: app.outbox.drainer.store.stop_target("local", "it answered 403: no"))
 
@@ -108,15 +107,15 @@ def test_a_stopped_target_is_told_above_all_that_wait_for_it(outbox: Run, in_app
     assert listed.stderr.count("stopped local gets nothing since") == 1
     assert "it answered 403: no" in listed.stderr
     assert "\nstopped" not in outbox("list", "--env", "staging").stderr
-    page = json.loads(outbox("list", "--env", "local", "--json").stdout)
+    page = outbox.json("list", "--env", "local")
     assert {"headgate outbox resume --env local"} == {
         each["message"].partition("then run: ")[2] for each in page["data"]
     }
-    planned = json.loads(outbox("drain", "--env", "local", "--dry-run", "--json").stdout)
+    planned = outbox.json("drain", "--env", "local", "--dry-run")
     assert planned["data"][0]["stopped"] == "it answered 403: no"
 
 
-def test_one_delivery_is_shown_in_words_and_as_json(outbox: Run, in_app: Use) -> None:
+def test_one_delivery_is_shown_in_words_and_as_json(outbox: Cli, in_app: Use) -> None:
     ada, _ = in_app(a_few)
 
     shown = outbox("show", ada)
@@ -125,27 +124,25 @@ def test_one_delivery_is_shown_in_words_and_as_json(outbox: Run, in_app: Use) ->
     for said in (ada, "○ pending", "It is not delivered yet.", "order-0", "run-0", "12 bytes"):
         assert said in shown.stdout
     assert '{\n  "number": 0\n}' in shown.stdout
-    told = json.loads(outbox("show", ada, "--json").stdout)
-    [listed] = json.loads(outbox("list", "--env", "local", "--user", "ada", "--json").stdout)[
-        "data"
-    ]
+    told = outbox.json("show", ada)
+    [listed] = outbox.json("list", "--env", "local", "--user", "ada")["data"]
     assert told["delivery"] == listed
     assert (told["message"]["key"], told["message"]["payload"]) == ("order-0", {"number": 0})
 
 
-def test_a_list_of_a_target_that_there_is_not_is_refused(outbox: Run) -> None:
+def test_a_list_of_a_target_that_there_is_not_is_refused(outbox: Cli) -> None:
     result = outbox("list", "--env", "typo")
     assert result.exit_code == 2
     assert "no target is called 'typo'" in result.stderr
 
 
-def test_what_is_not_there_is_told(outbox: Run) -> None:
+def test_what_is_not_there_is_told(outbox: Cli) -> None:
     for command in ("show", "retry"):
         told = outbox(command, "nothing")
         assert (told.exit_code, "there is no delivery 'nothing'" in told.stderr) == (FAILED, True)
 
 
-def test_deliveries_are_retried_from_a_pipe(outbox: Run, in_app: Use) -> None:
+def test_deliveries_are_retried_from_a_pipe(outbox: Cli, in_app: Use) -> None:
     in_app(a_few)
     in_app(lambda app: kill(app, "local"))
     dead = outbox("list", "--state", "dead").stdout
@@ -158,7 +155,7 @@ def test_deliveries_are_retried_from_a_pipe(outbox: Run, in_app: Use) -> None:
     assert (empty.exit_code, "stdin contained no" in empty.stderr) == (USAGE, True)
 
 
-def test_all_that_match_are_retried_only_if_that_is_meant(outbox: Run, in_app: Use) -> None:
+def test_all_that_match_are_retried_only_if_that_is_meant(outbox: Cli, in_app: Use) -> None:
     in_app(a_few)
     in_app(lambda app: kill(app, "local"))
     in_app(lambda app: kill(app, "staging"))
@@ -170,15 +167,15 @@ def test_all_that_match_are_retried_only_if_that_is_meant(outbox: Run, in_app: U
     assert "2 dead deliveries to local would be sent again; add --yes" in refused.stderr
     one = outbox(*all_of, "--run-id", "run-1", "--yes")
     assert one.stdout == "to be sent to local again: 1 dead delivery\n"
-    rest = json.loads(outbox(*all_of, "--yes", "--json").stdout)
+    rest = outbox.json(*all_of, "--yes")
     assert rest == {"target": "local", "state": "dead", "retried": 1}
-    assert json.loads(outbox(*all_of, "--json").stdout)["retried"] == 0
+    assert outbox.json(*all_of)["retried"] == 0
     assert outbox("list", "--env", "staging").stdout.count("dead") == 2
     waiting = outbox("retry", "--state", "pending", "--env", "local", "--yes")
     assert waiting.stdout == "to be sent to local again: 2 pending deliveries\n"
 
 
-def test_a_drain_tells_what_another_worker_has_claimed(outbox: Run, in_app: Use) -> None:
+def test_a_drain_tells_what_another_worker_has_claimed(outbox: Cli, in_app: Use) -> None:
     in_app(a_few)
 
     async def take(app: App) -> None:
@@ -192,12 +189,12 @@ def test_a_drain_tells_what_another_worker_has_claimed(outbox: Run, in_app: Use)
 
     assert ended.exit_code == 0, ended.output
     assert "local: 2 deliveries are claimed by another worker right now" in ended.stderr
-    [told] = json.loads(outbox("drain", "--env", "local", "--json").stdout)["data"]
+    [told] = outbox.json("drain", "--env", "local")["data"]
     assert (told["waiting"], told["next_attempt_at"], told["claimed"]) == (0, None, 2)
 
 
 def test_a_replay_begins_at_a_day_or_a_time_with_or_without_a_zone(
-    outbox: Run, in_app: Use
+    outbox: Cli, in_app: Use
 ) -> None:
     in_app(a_few)
     named = ("replay", "--env", "production", "--confirm", "production", "--dry-run", "--json")
@@ -211,30 +208,27 @@ def test_a_replay_begins_at_a_day_or_a_time_with_or_without_a_zone(
     assert count("2100-01-01T00:00Z") == 0
 
 
-def test_a_purge_goes_by_the_applications_setting(outbox: Run, in_app: Use) -> None:
+def test_a_purge_goes_by_the_applications_setting(outbox: Cli, in_app: Use) -> None:
     in_app(a_few)
 
     assert outbox("purge").stdout == (
         "purged: 0 messages that all targets accepted over 7 days ago\n"
     )
-    assert json.loads(outbox("purge", "--older-than", "0.5", "--json").stdout) == {
-        "messages": 0,
-        "older_than_days": 0.5,
-    }
+    assert outbox.json("purge", "--older-than", "0.5") == {"messages": 0, "older_than_days": 0.5}
 
 
-def test_a_purge_deletes_what_was_sent_long_enough_ago(outbox: Run, in_app: Use) -> None:
+def test_a_purge_deletes_what_was_sent_long_enough_ago(outbox: Cli, in_app: Use) -> None:
     _, bob = in_app(a_few)
     in_app(lambda app: accept_one(app, "run-0"))
 
-    assert json.loads(outbox("purge", "--json").stdout) == {"messages": 0, "older_than_days": 7.0}
+    assert outbox.json("purge") == {"messages": 0, "older_than_days": 7.0}
     assert len(outbox("list").stdout.splitlines()) == 4
     assert outbox("purge", "--older-than", "0").stdout.startswith("purged: 1 message that all")
     left = [line.split("\t")[0] for line in outbox("list").stdout.splitlines()]
     assert left == [bob, bob.replace(".local", ".staging")]
 
 
-def test_dead_ones_are_purged_only_if_that_is_meant(outbox: Run, in_app: Use) -> None:
+def test_dead_ones_are_purged_only_if_that_is_meant(outbox: Cli, in_app: Use) -> None:
     in_app(a_few)
     in_app(lambda app: kill(app, "local"))
     in_app(lambda app: kill(app, "staging"))
@@ -251,7 +245,7 @@ def test_dead_ones_are_purged_only_if_that_is_meant(outbox: Run, in_app: Use) ->
         "purged: 0 messages that a target rejected over 7 days ago\n"
     )
     assert outbox("list").stdout.count("dead") == 4
-    assert json.loads(outbox(*dead, "--env", "local", "--yes", "--json").stdout) == {
+    assert outbox.json(*dead, "--env", "local", "--yes") == {
         "messages": 2,
         "older_than_days": 0.0,
         "dead": True,
@@ -259,7 +253,7 @@ def test_dead_ones_are_purged_only_if_that_is_meant(outbox: Run, in_app: Use) ->
     assert outbox("list").stdout == ""
 
 
-def test_a_purge_of_one_target_or_with_yes_is_for_dead_ones_alone(outbox: Run) -> None:
+def test_a_purge_of_one_target_or_with_yes_is_for_dead_ones_alone(outbox: Cli) -> None:
     for option in (("--env", "local"), ("--yes",)):
         told = outbox("purge", *option)
         assert told.exit_code == USAGE
@@ -268,7 +262,7 @@ def test_a_purge_of_one_target_or_with_yes_is_for_dead_ones_alone(outbox: Run) -
     assert (typo.exit_code, "no target is called 'typo'" in typo.stderr) == (USAGE, True)
 
 
-def test_errors_are_json_where_json_is_asked_for(outbox: Run) -> None:
+def test_errors_are_json_where_json_is_asked_for(outbox: Cli) -> None:
     told = outbox("drain", "--env", "production", "--json")
 
     assert told.exit_code == DECLINED
@@ -282,7 +276,7 @@ def test_errors_are_json_where_json_is_asked_for(outbox: Run) -> None:
 
 @pytest.mark.parametrize("command", ["drain", "worker", "replay --env local --since 2026-01-01"])
 def test_without_a_target_a_command_says_how_to_configure_one(
-    outbox: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+    outbox: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
 ) -> None:
     monkeypatch.delenv("HEADGATE_APP")
     monkeypatch.setenv("HEADGATE_SYSTEMS", "")
@@ -296,7 +290,7 @@ def test_without_a_target_a_command_says_how_to_configure_one(
 
 
 def test_a_target_of_the_settings_is_known_and_a_wrong_one_is_refused_by_name(
-    outbox: Run, monkeypatch: pytest.MonkeyPatch
+    outbox: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HEADGATE_APP")
     monkeypatch.setenv("HEADGATE_SYSTEMS", "")

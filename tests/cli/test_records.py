@@ -1,7 +1,6 @@
 """`headgate records …`: what was imported, in a table, as JSON, by key, and exported whole."""
 
 import csv
-import functools
 import io
 import json
 import re
@@ -13,7 +12,7 @@ from rich.console import Console
 from headgate import App
 from headgate.toolkit.commands import output
 from headgate.toolkit.commands.loading import FAILED, USAGE
-from tests.cli.conftest import Run, Use
+from tests.cli.conftest import Cli, Use
 
 APP = """
 import headgate
@@ -44,10 +43,10 @@ DAYS = ["2025-01-01", "2025-01-02", "2025-01-03"]
 
 
 @pytest.fixture
-def records(headgate: Run, in_app: Use) -> Run:
+def records(headgate: Cli, in_app: Use) -> Cli:
     """Runs `headgate records …` where two users' days were imported."""
     in_app(_import)
-    return functools.partial(headgate, "records")
+    return headgate.of("records")
 
 
 async def _import(app: App) -> None:
@@ -63,20 +62,20 @@ async def _import(app: App) -> None:
     await supervisor.stop()
 
 
-def listed(records: Run, *more: str) -> list[tuple[str, str]]:
+def listed(records: Cli, *more: str) -> list[tuple[str, str]]:
     result = records("list", "steps", "--json", *more)
     assert result.exit_code == 0, result.output
     return [(each["user_id"], each["key"]) for each in json.loads(result.stdout)["data"]]
 
 
-def test_records_are_listed_filtered_and_paged(records: Run) -> None:
+def test_records_are_listed_filtered_and_paged(records: Cli) -> None:
     every = [(user, day) for user in ("ada", "bob") for day in DAYS]
     assert listed(records) == every
     assert listed(records, "--user", "bob") == every[3:]
     assert listed(records, "--connection", "ada-1", "--key-prefix", "2025-01-02") == [every[1]]
     assert listed(records, "--until", "2020-01-01T00:00:00Z") == []
     assert listed(records, "--since", "2020-01-01T00:00:00Z") == every
-    first = json.loads(records("list", "steps", "--limit", "4", "--json").stdout)
+    first = records.json("list", "steps", "--limit", "4")
     cursor = first["next_cursor"]
     assert len(first["data"]) == 4 and cursor
     assert listed(records, "--after", cursor) == every[4:]
@@ -87,11 +86,11 @@ def test_records_are_listed_filtered_and_paged(records: Run) -> None:
     assert json.loads(row[4]) == {"steps": 4001, "note": "[b]=1+1\n,"}
 
 
-def test_a_record_is_shown_whole(records: Run) -> None:
+def test_a_record_is_shown_whole(records: Cli) -> None:
     told = records("show", "steps", DAYS[0], "--user", "ada")
     assert told.exit_code == 0, told.output
     assert '"steps": 4001' in told.stdout and "ada-1" in told.stdout
-    shown = json.loads(records("show", "steps", DAYS[0], "--user", "ada", "--json").stdout)
+    shown = records.json("show", "steps", DAYS[0], "--user", "ada")
     assert shown["data"]["steps"] == 4001
     several = records("show", "steps", DAYS[0])
     assert several.exit_code == USAGE and "ada-1, bob-1" in several.stderr
@@ -100,7 +99,7 @@ def test_a_record_is_shown_whole(records: Run) -> None:
     assert "see: headgate records list steps" in missing.stderr
 
 
-def test_all_are_exported_as_lines_and_as_a_table(records: Run) -> None:
+def test_all_are_exported_as_lines_and_as_a_table(records: Cli) -> None:
     lines = records("export", "steps")
     assert lines.exit_code == 0, lines.output
     got = [json.loads(line) for line in lines.stdout.splitlines()]
@@ -114,7 +113,7 @@ def test_all_are_exported_as_lines_and_as_a_table(records: Run) -> None:
 
 @pytest.mark.parametrize("columns", [40, 60, 120])
 def test_the_data_can_be_seen_on_every_terminal(
-    records: Run, monkeypatch: pytest.MonkeyPatch, columns: int
+    records: Cli, monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     monkeypatch.setattr(output, "out", Console(width=columns, force_terminal=True, no_color=True))
 
@@ -127,7 +126,7 @@ def test_the_data_can_be_seen_on_every_terminal(
     assert all(len(line) <= columns for line in listed.splitlines())
 
 
-def test_what_is_wrong_or_elsewhere_is_told(records: Run) -> None:
+def test_what_is_wrong_or_elsewhere_is_told(records: Cli) -> None:
     unknown = records("list", "typo")
     assert unknown.exit_code == FAILED and "the syncs are: steps, away" in unknown.stderr
     assert records("export", "typo").exit_code == FAILED

@@ -1,45 +1,35 @@
 """`headgate user …`: shown, seen, changed field by field, paused and resumed."""
 
-import functools
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
-from typer.testing import Result
 
 from headgate.toolkit.commands import output
-from tests.cli.conftest import Run
+from tests.cli.conftest import Cli
 
 
 @pytest.fixture
-def user(without_app: Run) -> Run:
+def user(without_app: Cli) -> Cli:
     """Runs `headgate user …` on an empty database."""
-    return functools.partial(without_app, "user")
+    return without_app.of("user")
 
 
-def told(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
-def test_a_user_is_seen_and_shown(user: Run) -> None:
-    seen = told(user("seen", "ada", "--json"))
+def test_a_user_is_seen_and_shown(user: Cli) -> None:
+    seen = user.json("seen", "ada")
     assert seen["last_login_at"] == seen["created_at"] is not None
-    assert told(user("show", "ada", "--json")) == seen
+    assert user.json("show", "ada") == seen
 
     shown = user("show", "ada").stdout
     for fact in ("ada", "daily at the schedule's time, UTC", "serve the user", "not by e-mail"):
         assert fact in shown
 
 
-def test_preferences_are_changed_where_given_and_unset_by_none(user: Run) -> None:
-    first = told(
-        user(
-            *("preferences", "ada", "--frequency", "weekly", "--time", "06:30"),
-            *("--zone", "Europe/Vienna", "--email", "ada@example.org", "--no-notify", "--json"),
-        )
+def test_preferences_are_changed_where_given_and_unset_by_none(user: Cli) -> None:
+    first = user.json(
+        *("preferences", "ada", "--frequency", "weekly", "--time", "06:30"),
+        *("--zone", "Europe/Vienna", "--email", "ada@example.org", "--no-notify"),
     )
     assert first["preferences"] == {
         "frequency": "weekly",
@@ -57,7 +47,7 @@ def test_preferences_are_changed_where_given_and_unset_by_none(user: Run) -> Non
     assert "not by e-mail" in user("preferences", "ada", "--email", "none").stdout
 
 
-def test_a_pause_says_who_and_why_and_what_to_do_next(user: Run) -> None:
+def test_a_pause_says_who_and_why_and_what_to_do_next(user: Cli) -> None:
     user("seen", "ada")
 
     paused = user("pause", "ada", "--reason", "on holiday", "--by", "eve")
@@ -72,7 +62,7 @@ def test_a_pause_says_who_and_why_and_what_to_do_next(user: Run) -> None:
     assert "paused by      command line" in user("pause", "ada").stdout
 
 
-def test_users_are_listed_in_pages(user: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_are_listed_in_pages(user: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no users" in user("list").stderr
     for each in ("bob", "ada", "eve"):
         user("plan", each, "premium")
@@ -82,9 +72,9 @@ def test_users_are_listed_in_pages(user: Run, monkeypatch: pytest.MonkeyPatch) -
     assert lines[0].split("\t")[1:4] == ["on", "never", "premium"]
     first = user("list", "--limit", "2")
     assert "--after bob" in first.stderr
-    page = told(user("list", "--limit", "2", "--json"))
+    page = user.json("list", "--limit", "2")
     assert [each["id"] for each in page["data"]] == ["ada", "bob"]
-    rest = told(user("list", "--after", page["next_cursor"], "--json"))
+    rest = user.json("list", "--after", page["next_cursor"])
     assert ([each["id"] for each in rest["data"]], rest["next_cursor"]) == (["eve"], None)
 
     # In a terminal it is a table with its columns named.
@@ -108,7 +98,7 @@ WRONG: list[tuple[list[str], int, str]] = [
 ]
 
 
-def test_what_is_wrong_is_refused(user: Run) -> None:
+def test_what_is_wrong_is_refused(user: Cli) -> None:
     for arguments, code, said in WRONG:
         result = user(*arguments)
 
@@ -119,7 +109,7 @@ def test_what_is_wrong_is_refused(user: Run) -> None:
 # ---- exporting and erasing ---------------------------------------------------------------------
 
 
-def test_a_user_is_exported_to_a_new_private_file_or_to_stdout(user: Run, tmp_path: Path) -> None:
+def test_a_user_is_exported_to_a_new_private_file_or_to_stdout(user: Cli, tmp_path: Path) -> None:
     user("plan", "ada", "premium")
 
     printed = user("export", "ada")
@@ -137,20 +127,20 @@ def test_a_user_is_exported_to_a_new_private_file_or_to_stdout(user: Run, tmp_pa
     assert "nothing is stored of bob" in user("export", "bob").stderr
 
 
-def test_a_user_is_erased_only_if_somebody_means_it(user: Run) -> None:
+def test_a_user_is_erased_only_if_somebody_means_it(user: Cli) -> None:
     user("plan", "ada", "premium")
 
     unsure = user("forget", "ada")
     assert unsure.exit_code == 3
     assert "--yes" in unsure.stderr and "deleted for ever" in unsure.stderr
-    assert told(user("show", "ada", "--json"))["plan"] == "premium"
+    assert user.json("show", "ada")["plan"] == "premium"
 
     erased = user("forget", "ada", "--yes")
 
     assert "ada is erased: 1 row (user 1)" in erased.stdout
     assert "not erased from notes-index, which could not be started" in erased.stderr
     assert user("show", "ada").exit_code == 1
-    again = told(user("forget", "ada", "--yes", "--json"))
+    again = user.json("forget", "ada", "--yes")
     assert (again["finished"], again["deleted"]) == (True, {})
     assert again["unreached"] == ["notes-index"]
     nothing = user("forget", "ada", "--yes")

@@ -50,10 +50,10 @@ class Served:
 
     async def work_off(self, job_id: str) -> None:
         """Let a worker work until the job has ended."""
-        worker = self.app.supervisor()
+        worker, began = self.app.supervisor(), self.clock.monotonic()
         await worker.start()
         while not (await self.app.jobs.get(job_id)).ended:
-            await self.clock.sleep(1)
+            await self.clock.sleep(max(0.05, (self.clock.monotonic() - began) / 50))
         await worker.stop()
 
     async def token(self, role: Role = Role.USER, user_id: str | None = "ada") -> str:

@@ -103,13 +103,13 @@ async def test_history_tells_the_days_the_ticks_and_who_keeps_failing(
 ) -> None:
     worker = served.app.supervisor()
     await worker.start()
-    await served.clock.sleep(timedelta(days=3, hours=12).total_seconds())
+    await served.clock.sleep(timedelta(days=2, hours=12).total_seconds())
     await worker.stop()
 
     history = await get(admin, "/nightly/history")
     assert len(history["days"]) == 7
     assert history["days"][0] == {
-        "day": "2026-01-04",
+        "day": "2026-01-03",
         "ticks": 1,
         "queued": 2,
         "skipped": 1,
@@ -118,11 +118,11 @@ async def test_history_tells_the_days_the_ticks_and_who_keeps_failing(
         "cancelled": 0,
         "active": 0,
     }
-    assert history["failing_users"] == [{"user_id": "eve", "failures": 4}]
-    first = await get(admin, "/nightly/ticks", limit=3)
-    rest = await get(admin, "/nightly/ticks", limit=3, after=first["next_cursor"])
+    assert history["failing_users"] == [{"user_id": "eve", "failures": 3}]
+    first = await get(admin, "/nightly/ticks", limit=2)
+    rest = await get(admin, "/nightly/ticks", limit=2, after=first["next_cursor"])
     ticks = [each["tick"] for each in (*first["data"], *rest["data"])]
-    assert ticks == [f"2026-01-0{day}T02:00:00Z" for day in (4, 3, 2, 1)]
+    assert ticks == [f"2026-01-0{day}T02:00:00Z" for day in (3, 2, 1)]
     assert rest["next_cursor"] is None
     users = await get(admin, f"/nightly/ticks/{ticks[0]}/users", limit=2)
     more = await get(admin, f"/nightly/ticks/{ticks[0]}/users", limit=2, after=users["next_cursor"])

@@ -49,8 +49,8 @@ async def test_every_mode_is_started_and_done(world: World, served: Served) -> N
         assert (told["user_id"], told["connection_id"]) == (user, user)
         assert (await served.app.jobs.get(told["id"])).params == params
         started.append(told["id"])
-    other = problem(await client.post(PATH, json={}), 409, "active_job_exists")
-    assert other["job_id"] == started[-1]
+        other = problem(await client.post(PATH, json={}), 409, "active_job_exists")
+        assert other["job_id"] == told["id"]
     await served.app.supervisor().start()
     ended = [await world.until(served.app, each) for each in started]
     assert {each.state for each in ended} == {"success"}
