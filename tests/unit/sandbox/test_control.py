@@ -102,37 +102,28 @@ async def test_the_statistics_tell_what_arrived_and_count_themselves_out(
     assert (await client.get("/_sandbox/stats", recent="many")).json()["field"] == "recent"
 
 
-async def test_control_is_never_struck_by_faults(toy: Toy, client: Client) -> None:
+async def test_control_is_never_struck_by_faults_and_lists_its_paths(
+    toy: Toy, client: Client
+) -> None:
     toy.faults.next(FaultKind.OUTAGE)
 
     assert (await client.get("/_sandbox/stats")).status == 200
     assert (await client.get("/things/1")).status == 503
+    missing = await client.get("/_sandbox/nothing")
+    wrong = await client.send("DELETE", "/_sandbox/stats")
+    assert (missing.status, wrong.status) == (404, 405)
+    assert "/_sandbox/faults" in missing.json()["paths"]
 
 
 async def test_a_reset_takes_back_everything_or_what_is_named(toy: Toy, client: Client) -> None:
     await client.post("/things")
     toy.faults.next(FaultKind.OUTAGE)
 
+    unknown = await client.post("/_sandbox/reset", json={"what": ["counts", "weather"]})
+    assert (unknown.status, unknown.json()["field"], toy.requests.total) == (400, "what", 1)
     partly = await client.post("/_sandbox/reset", json={"what": ["counts"]})
     kept = (toy.requests.total, toy.made, len(toy.faults.stats()))
     wholly = await client.post("/_sandbox/reset")
 
     assert (partly.status, kept) == (200, (0, 1, 1))
     assert (wholly.status, toy.made, toy.faults.stats()) == (200, 0, [])
-
-
-async def test_a_reset_of_something_unknown_is_refused(toy: Toy, client: Client) -> None:
-    await client.post("/things")
-
-    answer = await client.post("/_sandbox/reset", json={"what": ["counts", "weather"]})
-
-    assert (answer.status, answer.json()["field"]) == (400, "what")
-    assert toy.requests.total == 1
-
-
-async def test_an_unknown_control_path_lists_the_known_ones(client: Client) -> None:
-    missing = await client.get("/_sandbox/nothing")
-    wrong = await client.send("DELETE", "/_sandbox/stats")
-
-    assert (missing.status, wrong.status) == (404, 405)
-    assert "/_sandbox/faults" in missing.json()["paths"]

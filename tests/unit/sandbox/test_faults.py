@@ -41,13 +41,8 @@ def test_only_the_matching_path_and_method_are_struck() -> None:
 
 def test_an_interval_strikes_from_its_start_until_just_before_its_end() -> None:
     faults, clock = make()
-    faults.add(
-        Fault(
-            kind=FaultKind.OUTAGE,
-            starts_at=START + timedelta(seconds=10),
-            ends_at=START + timedelta(seconds=20),
-        )
-    )
+    starts_at, ends_at = (START + timedelta(seconds=after_s) for after_s in (10, 20))
+    faults.add(Fault(kind=FaultKind.OUTAGE, starts_at=starts_at, ends_at=ends_at))
 
     struck = []
     for _ in range(5):
@@ -85,13 +80,16 @@ def test_one_fault_does_not_move_the_stream_of_another() -> None:
     assert outages(alone) == outages(together)
 
 
-def test_two_equal_faults_do_not_strike_the_same_requests() -> None:
+def test_two_equal_faults_do_not_strike_the_same_requests_and_there_is_a_limit() -> None:
     faults, _ = make()
     faults.add(*[Fault(kind=FaultKind.OUTAGE, probability=0.5)] * 2)
 
     struck = [len(faults.fire("GET", "/a")) for _ in range(100)]
 
     assert set(struck) == {0, 1, 2}
+    faults.add(*[Fault(kind=FaultKind.OUTAGE)] * (FAULTS_MAX - 2))
+    with pytest.raises(InvalidInput):
+        faults.add(Fault(kind=FaultKind.OUTAGE))
 
 
 def test_all_that_is_given_must_hold() -> None:
@@ -137,11 +135,3 @@ def test_a_fault_that_makes_no_sense_is_refused_by_its_field(
         Fault(**fields)  # type: ignore[arg-type]
 
     assert refused.value.field == field
-
-
-def test_there_is_a_limit_to_the_plan() -> None:
-    faults, _ = make()
-    faults.add(*[Fault(kind=FaultKind.OUTAGE)] * FAULTS_MAX)
-
-    with pytest.raises(InvalidInput):
-        faults.add(Fault(kind=FaultKind.OUTAGE))

@@ -45,6 +45,18 @@ def test_an_aligned_window_begins_at_the_whole_quarter_hour() -> None:
     ]
 
 
+def test_only_the_named_windows_count_until_a_reset() -> None:
+    meter = Meter(ManualClock(START), [QUARTER, DAY])
+
+    assert meter.arrive(windows=["day"]).used == {"quarter": 0, "day": 1}
+    for _ in range(4):
+        meter.arrive()
+    meter.reset()
+
+    assert meter.overshoot() == 0
+    assert meter.read().used == {"quarter": 0, "day": 0}
+
+
 def test_the_day_is_the_utc_day() -> None:
     clock = ManualClock(datetime(2026, 1, 5, 23, 59, 59, tzinfo=UTC))
     meter = Meter(clock, [DAY])
@@ -85,14 +97,6 @@ def test_a_window_can_leave_refused_requests_uncounted() -> None:
     assert (tally.used, tally.refused, tally.beyond) == (1, 1, 1)
 
 
-def test_only_the_named_windows_count() -> None:
-    meter = Meter(ManualClock(START), [QUARTER, DAY])
-
-    reading = meter.arrive(windows=["day"])
-
-    assert reading.used == {"quarter": 0, "day": 1}
-
-
 def test_keys_do_not_share_a_window_but_overshoot_adds_up() -> None:
     meter = Meter(ManualClock(START), [QUARTER])
 
@@ -115,17 +119,6 @@ def test_a_request_beyond_two_limits_is_one_overshoot() -> None:
     assert reading.beyond == ("short", "long")
     assert meter.overshoot() == 1
     assert (meter.overshoot(window="short"), meter.overshoot(window="long")) == (1, 1)
-
-
-def test_a_reset_forgets_everything() -> None:
-    meter = Meter(ManualClock(START), [QUARTER])
-    for _ in range(4):
-        meter.arrive()
-
-    meter.reset()
-
-    assert meter.overshoot() == 0
-    assert meter.read().used == {"quarter": 0}
 
 
 @given(st.lists(st.floats(min_value=0, max_value=100), max_size=60), st.booleans())

@@ -19,14 +19,8 @@ def make(rules: TokenRules | None = None) -> OAuth:
 
 
 def request(*headers: tuple[bytes, bytes], query: bytes = b"") -> Request:
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/token",
-        "query_string": query,
-        "headers": list(headers),
-    }
-    return Request(scope)
+    scope = {"type": "http", "method": "POST", "path": "/token", "query_string": query}
+    return Request({**scope, "headers": list(headers)})
 
 
 def test_a_token_body_has_what_the_grant_has() -> None:
@@ -49,21 +43,14 @@ def test_a_token_body_has_what_the_grant_has() -> None:
     }
 
 
-@pytest.mark.parametrize(("error", "status"), [("invalid_client", 401), ("invalid_grant", 400)])
-def test_an_error_has_its_standard_status(error: str, status: int) -> None:
-    answer = make().refused(OAuthRefused(error, "code"))
+async def test_an_error_has_its_standard_status_and_word() -> None:
+    for error, status in (("invalid_client", 401), ("invalid_grant", 400)):
+        answer = make().refused(OAuthRefused(error, "code"))
+        assert answer.status_code == status
+        assert f'"error":"{error}"'.encode() in bytes(answer.body)
 
-    assert answer.status_code == status
-    assert f'"error":"{error}"'.encode() in bytes(answer.body)
-
-
-async def test_where_there_are_no_refresh_tokens_the_grant_type_is_unknown() -> None:
-    oauth = make(TokenRules(refreshable=False))
-
-    answer = await oauth.token(
-        request(query=b"client_id=me&client_secret=secret&grant_type=refresh_token")
-    )
-
+    query = b"client_id=me&client_secret=secret&grant_type=refresh_token"
+    answer = await make(TokenRules(refreshable=False)).token(request(query=query))
     assert b"unsupported_grant_type" in bytes(answer.body)
 
 

@@ -123,6 +123,18 @@ def test_the_old_refresh_token_can_give_the_same_answer_until_the_new_pair_is_us
     assert refused_field(tokens, old) == "refresh_token"
 
 
+def test_some_providers_have_no_refresh_tokens_and_no_expiry() -> None:
+    tokens, clock = make(access_s=None, refreshable=False)
+    grant = issue(tokens)
+    # Equal seeds give equal tokens.
+    assert issue(make(access_s=None, refreshable=False)[0]).access_token == grant.access_token
+
+    clock.advance(10 * 365 * 86_400)
+
+    assert grant.refresh_token is None
+    assert tokens.find(grant.access_token) is grant
+
+
 def test_a_token_can_be_made_to_expire_and_refreshed() -> None:
     tokens, _ = make(keep_above_s=60)
     grant = issue(tokens)
@@ -144,19 +156,3 @@ def test_what_is_revoked_is_gone_and_nobody_elses_is() -> None:
     assert tokens.find(mine.access_token) is None
     assert refused_field(tokens, mine.refresh_token) == "refresh_token"
     assert tokens.find(other.access_token) is other
-
-
-def test_some_providers_have_no_refresh_tokens_and_no_expiry() -> None:
-    tokens, clock = make(access_s=None, refreshable=False)
-    grant = issue(tokens)
-
-    clock.advance(10 * 365 * 86_400)
-
-    assert grant.refresh_token is None
-    assert tokens.find(grant.access_token) is grant
-
-
-def test_equal_seeds_give_equal_tokens() -> None:
-    first, second = make()[0], make()[0]
-
-    assert issue(first).access_token == issue(second).access_token

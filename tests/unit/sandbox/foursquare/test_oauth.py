@@ -9,16 +9,9 @@ from headgate.sandbox.kit.faults import FaultKind
 from tests.unit.sandbox.clients import Client
 from tests.unit.sandbox.foursquare.worlds import CHECKINS, V, make, problem
 
-ASKED = {
-    "client_id": CLIENT_ID,
-    "redirect_uri": "http://localhost/back",
-    "response_type": "code",
-}
-CLIENT = {
-    "client_id": CLIENT_ID,
-    "client_secret": CLIENT_SECRET,
-    "grant_type": "authorization_code",
-}
+APP = {"client_id": CLIENT_ID}
+ASKED = {**APP, "redirect_uri": "http://localhost/back", "response_type": "code"}
+CLIENT = {**APP, "client_secret": CLIENT_SECRET, "grant_type": "authorization_code"}
 
 
 async def test_a_code_gives_a_token_and_nothing_else() -> None:

@@ -28,16 +28,14 @@ async def code_of(client: Client, **change: str) -> str:
     return parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
 
 
-async def exchange(client: Client, code: str) -> Answer:
-    return await client.post(
-        "/token", form={**CLIENT, "grant_type": "authorization_code", "code": code}
-    )
+async def exchange(client: Client, code: str, **change: str) -> Answer:
+    form = {**CLIENT, "grant_type": "authorization_code", "code": code, **change}
+    return await client.post("/token", form=form)
 
 
 async def refresh(client: Client, token: object) -> Answer:
-    return await client.post(
-        "/token", form={**CLIENT, "grant_type": "refresh_token", "refresh_token": token}
-    )
+    form = {**CLIENT, "grant_type": "refresh_token", "refresh_token": token}
+    return await client.post("/token", form=form)
 
 
 async def test_a_code_gives_tokens_for_an_hour() -> None:
@@ -49,13 +47,8 @@ async def test_a_code_gives_tokens_for_an_hour() -> None:
     clock.advance(3_600)
     late = await client.get(STEPS)
 
-    assert tokens.keys() == {
-        "access_token",
-        "expires_in",
-        "scope",
-        "token_type",
-        "refresh_token",
-    }
+    names = {"access_token", "expires_in", "scope", "token_type", "refresh_token"}
+    assert tokens.keys() == names
     assert (tokens["expires_in"], tokens["scope"]) == (3_600, f"{ACTIVITY} {SLEEP}")
     assert (early.status, problem(late)) == (200, (401, "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED"))
     assert late.headers["www-authenticate"].startswith("Bearer ")
@@ -75,12 +68,24 @@ async def test_a_refresh_gives_a_new_access_token_and_keeps_the_refresh_token() 
         assert (await client.get(STEPS)).status == 200
 
 
-async def test_without_offline_access_there_is_no_refresh_token() -> None:
-    _, client, _ = make()
+async def test_without_offline_access_there_is_no_refresh_token_and_a_scope_must_be_known() -> None:
+    sandbox, client, _ = make()
 
     tokens = (await exchange(client, await code_of(client, access_type="online"))).json()
-
     assert "refresh_token" not in tokens
+    answer = await client.get("/o/oauth2/v2/auth", **{**ASKED, "scope": "everything"})
+    assert (answer.status, answer.json()["error"]) == (400, "invalid_scope")
+    # No token at all has words of its own.
+    answer = await Client(sandbox).get(STEPS)
+    assert problem(answer) == (401, "UNAUTHENTICATED", "CREDENTIALS_MISSING")
+
+
+async def test_a_token_can_be_made_to_expire() -> None:
+    sandbox, client, _ = make()
+    sandbox.faults.next(FaultKind.TOKEN_EXPIRED)
+
+    assert [(await client.get(STEPS)).status for _ in range(2)] == [401, 401]
+    assert {seen.user for seen in sandbox.requests.entries} == {str(sandbox.world.user_ids[0])}
 
 
 async def test_a_revoked_grant_is_over_by_either_token() -> None:
@@ -93,13 +98,8 @@ async def test_a_revoked_grant_is_over_by_either_token() -> None:
         client.token = tokens["access_token"]
 
         assert revoked.status == 200
-        assert (refused.status, refused.json()) == (
-            400,
-            {
-                "error": "invalid_grant",
-                "error_description": "Token has been expired or revoked.",
-            },
-        )
+        described = {"error_description": "Token has been expired or revoked."}
+        assert (refused.status, refused.json()) == (400, {"error": "invalid_grant", **described})
         assert (await client.get(STEPS)).status == 401
     assert (await client.post("/revoke", form={"token": "unknown"})).status == 400
 
@@ -116,19 +116,9 @@ async def test_a_revoked_grant_is_over_by_either_token() -> None:
 async def test_a_bad_exchange_is_refused(form: dict[str, str], status: int, error: str) -> None:
     _, client, _ = make()
 
-    answer = await client.post(
-        "/token", form={**CLIENT, "grant_type": "authorization_code", "code": "x", **form}
-    )
+    answer = await exchange(client, **{"code": "x", **form})
 
     assert (answer.status, answer.json()["error"]) == (status, error)
-
-
-async def test_an_unknown_scope_is_refused_on_the_page() -> None:
-    _, client, _ = make()
-
-    answer = await client.get("/o/oauth2/v2/auth", **{**ASKED, "scope": "everything"})
-
-    assert (answer.status, answer.json()["error"]) == (400, "invalid_scope")
 
 
 @pytest.mark.parametrize(
@@ -146,21 +136,3 @@ async def test_each_kind_of_data_has_its_own_scope(data_type: str, scope: str) -
 
     assert allowed.status == 200
     assert problem(refused) == (403, "PERMISSION_DENIED", "ACCESS_TOKEN_SCOPE_INSUFFICIENT")
-
-
-async def test_no_token_at_all_has_words_of_its_own() -> None:
-    sandbox, _, _ = make()
-
-    answer = await Client(sandbox).get(STEPS)
-
-    assert problem(answer) == (401, "UNAUTHENTICATED", "CREDENTIALS_MISSING")
-
-
-async def test_a_token_can_be_made_to_expire() -> None:
-    sandbox, client, _ = make()
-    sandbox.faults.next(FaultKind.TOKEN_EXPIRED)
-
-    statuses = [(await client.get(STEPS)).status for _ in range(2)]
-
-    assert statuses == [401, 401]
-    assert {seen.user for seen in sandbox.requests.entries} == {str(sandbox.world.user_ids[0])}

@@ -34,35 +34,23 @@ async def test_a_file_says_what_the_exercise_was() -> None:
     assert points_in(answer.body, "Position") == points_in(answer.body, "Trackpoint") == 125
 
 
-async def test_without_media_the_file_is_inside_json() -> None:
-    sandbox, client, _ = make()
-    path = path_of(sandbox.add_exercise().id)
-
-    media, plain = await client.get(path, alt="media"), await client.get(path)
-
-    assert plain.json() == {"tcxData": media.body.decode()}
-
-
 async def test_without_gps_there_are_points_only_if_asked_for() -> None:
     sandbox, client, _ = make()
     path = path_of(sandbox.add_exercise(NewExercise(has_gps=False)).id)
+    by_hand = path_of(sandbox.add_exercise(NewExercise(manual=True, distance_m=0)).id)
 
     bare = await client.get(path, alt="media")
     partial = await client.get(path, alt="media", partialData="true")
+    entered = await client.get(by_hand, alt="media", partialData="true")
 
     assert points_in(bare.body, "Trackpoint") == 0
     assert (points_in(partial.body, "Trackpoint"), points_in(partial.body, "Position")) == (181, 0)
     assert points_in(partial.body, "HeartRateBpm") == 181
-
-
-async def test_an_exercise_entered_by_hand_has_no_heart_rate() -> None:
-    sandbox, client, _ = make()
-    path = path_of(sandbox.add_exercise(NewExercise(manual=True, distance_m=0)).id)
-
-    partial = await client.get(path, alt="media", partialData="true")
-
-    assert points_in(partial.body, "HeartRateBpm") == 0
-    assert read_track(partial.body, "tcx").distance_m == 0
+    # One that was entered by hand has no heart rate.
+    assert points_in(entered.body, "HeartRateBpm") == 0
+    assert read_track(entered.body, "tcx").distance_m == 0
+    # And without media the file is inside JSON.
+    assert (await client.get(path)).json() == {"tcxData": bare.body.decode()}
 
 
 async def test_strava_takes_every_exercise_once() -> None:
@@ -73,13 +61,10 @@ async def test_strava_takes_every_exercise_once() -> None:
 
     async def upload(exercise: str) -> int:
         content = (await client.get(path_of(exercise), alt="media")).body
-        sent = await uploader.post(
-            "/api/v3/uploads", form={"data_type": "tcx"}, files={"file": ("x.tcx", content)}
-        )
+        form, files = {"data_type": "tcx"}, {"file": ("x.tcx", content)}
+        sent = await uploader.post("/api/v3/uploads", form=form, files=files)
         clock.advance(2)
-        done: dict[str, object] = (
-            await uploader.get(f"/api/v3/uploads/{sent.json()['id']}")
-        ).json()
+        done = (await uploader.get(f"/api/v3/uploads/{sent.json()['id']}")).json()
         assert done["error"] is None or "duplicate of activity" in str(done["error"])
         return int(done["error"] is None)
 

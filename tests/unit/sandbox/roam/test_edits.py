@@ -21,7 +21,7 @@ async def test_a_new_page_is_found_and_pulled() -> None:
 
 
 async def test_an_edited_block_moves_its_own_time_and_not_the_pages() -> None:
-    sandbox, client, _ = make()
+    sandbox, client, clock = make()
     before = await pull(client, DAILY)
     block = before[":block/children"][0]
 
@@ -33,6 +33,11 @@ async def test_an_edited_block_moves_its_own_time_and_not_the_pages() -> None:
     assert texts(after).count("Changed") == 1
     assert len(texts(after)) == len(texts(before))
     assert len(await page_uids(client)) == 40
+    # A page can also be touched without a change.
+    clock.advance(5)
+    sandbox.edit_page(Edit(page=DAILY))
+    touched = await pull(client, DAILY)
+    assert (texts(touched), newest_ms(touched)) == (texts(after), NOW_MS + 5_000)
 
 
 async def test_a_block_is_added_at_the_end_and_another_removed() -> None:
@@ -51,18 +56,6 @@ async def test_a_block_is_added_at_the_end_and_another_removed() -> None:
     assert shorter[":edit/time"] == NOW_MS
 
 
-async def test_a_page_can_be_touched_without_a_change() -> None:
-    sandbox, client, clock = make()
-    before = await pull(client, DAILY)
-    clock.advance(5)
-
-    sandbox.edit_page(Edit(page=DAILY))
-    after = await pull(client, DAILY)
-
-    assert texts(after) == texts(before)
-    assert newest_ms(after) == NOW_MS + 5_000
-
-
 async def test_a_page_is_renamed_and_deleted() -> None:
     sandbox, client, _ = make()
     uid = next(uid for uid in await page_uids(client) if "-" not in uid)
@@ -70,22 +63,17 @@ async def test_a_page_is_renamed_and_deleted() -> None:
     sandbox.edit_page(Edit(page=uid, title="Renamed"))
     renamed = await pull(client, uid)
     sandbox.delete_page(uid)
-
-    assert (renamed[":node/title"], renamed[":edit/time"]) == ("Renamed", NOW_MS)
-    assert await pull(client, uid) is None
-    assert uid not in await page_uids(client)
-    assert sandbox.graph().size == 39
-
-
-async def test_a_deleted_pages_blocks_are_gone_and_an_added_block_is_found() -> None:
-    sandbox, client, _ = make()
+    # With a page its blocks are gone, and those of an added one are found.
     block = (await pull(client, DAILY))[":block/children"][0][":block/uid"]
     made = sandbox.add_page(NewPage(title="Fresh", blocks=[NewBlock("one")]))
-
     sandbox.delete_page(DAILY)
 
     assert await pull(client, block) is None
     assert (await pull(client, made.children[0].uid))[":block/string"] == "one"
+    assert (renamed[":node/title"], renamed[":edit/time"]) == ("Renamed", NOW_MS)
+    assert await pull(client, uid) is None
+    assert uid not in await page_uids(client)
+    assert sandbox.graph().size == 39
 
 
 async def test_edits_work_over_http_and_a_reset_takes_them_back() -> None:

@@ -55,18 +55,12 @@ async def test_pages_have_twenty_products_and_the_last_has_the_rest() -> None:
     _, client, _ = make()
 
     bodies = [(await client.get("/products", page=number)).body for number in range(1, 6)]
+    bare = await client.get("/products")
 
     assert [len(scraped(body)) for body in bodies] == [20, 20, 20, 20, 10]
     assert [next_page(body) for body in bodies] == ["2", "3", "4", "5", None]
-
-
-async def test_without_a_number_the_first_page_is_shown() -> None:
-    _, client, _ = make()
-
-    bare, first = await client.get("/products"), await client.get("/products", page=1)
-
-    assert bare.body == first.body
-    assert bare.headers["content-type"] == HTML
+    # Without a number the first is shown.
+    assert (bare.body, bare.headers["content-type"]) == (bodies[0], HTML)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +135,16 @@ async def test_a_product_page_tells_the_same_and_a_description() -> None:
         assert "Weighs < " in description.text()
 
 
-async def test_the_listing_links_to_each_product() -> None:
+async def test_the_home_page_links_to_the_listing_and_that_to_each_product() -> None:
     _, client, _ = make(products=3)
 
-    page = LexborHTMLParser((await client.get("/products")).body)
-    links = [attribute(node, "href") for node in page.css("article .name a")]
+    async def links(path: str, selector: str) -> list[str]:
+        page = LexborHTMLParser((await client.get(path)).body)
+        return [attribute(node, "href") for node in page.css(selector)]
 
-    assert links == ["/products/100001", "/products/100002", "/products/100003"]
+    assert (await links("/", "main a"))[0] == "/products?page=1"
+    products = [f"/products/{number}" for number in (100001, 100002, 100003)]
+    assert await links("/products", "article .name a") == products
 
 
 async def test_a_listing_tells_when_it_was_made_by_the_clock_of_the_shop() -> None:
@@ -166,17 +163,8 @@ async def test_a_listing_tells_when_it_was_made_by_the_clock_of_the_shop() -> No
     assert (await generated() - first).total_seconds() == 90
 
 
-async def test_the_home_page_links_to_the_listing() -> None:
-    _, client, _ = make()
-
-    link = LexborHTMLParser((await client.get("/")).body).css_first("main a")
-
-    assert link is not None
-    assert attribute(link, "href") == "/products?page=1"
-
-
-async def test_robots_may_read_products_and_not_the_basket() -> None:
-    _, client, _ = make()
+async def test_robots_may_read_products_and_not_the_basket_where_they_are_seen() -> None:
+    shop, client, _ = make()
     answer = await client.get("/robots.txt")
     rules = RobotFileParser()
     rules.parse(answer.body.decode().splitlines())
@@ -185,39 +173,28 @@ async def test_robots_may_read_products_and_not_the_basket() -> None:
     assert rules.can_fetch("anyone", "/products?page=2")
     assert rules.can_fetch("anyone", "/products/100001")
     assert not rules.can_fetch("anyone", "/basket")
-
-
-async def test_a_robot_in_the_basket_is_seen() -> None:
-    shop, client, _ = make()
-
-    answer = await client.get("/basket")
-
-    assert answer.status == 200
+    assert (await client.get("/basket")).status == 200
     assert shop.requests.count(path="/basket") == 1
 
 
+PATHS = ["/products/100000", "/products/100091", "/products/0100001", "/products/lamp", "/lamps"]
+PAGES = ["0", "6", "-1", "two", "", "1.5", "٣", "9" * 5_000]
+
+
 @pytest.mark.parametrize(
-    "path",
-    ["/products/100000", "/products/100091", "/products/0100001", "/products/lamp", "/lamps"],
+    ("path", "query"),
+    [*((path, {}) for path in PATHS), *(("/products", {"page": page}) for page in PAGES)],
+    ids=lambda value: str(value)[:40],
 )
-async def test_what_does_not_exist_is_a_page_that_says_so(path: str) -> None:
+async def test_what_does_not_exist_is_a_page_that_says_so(path: str, query: dict[str, str]) -> None:
     _, client, _ = make()
 
-    answer = await client.get(path)
+    answer = await client.get(path, **query)
     heading = LexborHTMLParser(answer.body).css_first("h1")
 
     assert (answer.status, answer.headers["content-type"]) == (404, HTML)
     assert heading is not None
     assert heading.text() == "Not Found"
-
-
-@pytest.mark.parametrize("page", ["0", "6", "-1", "two", "", "1.5", "٣", "9" * 5_000])
-async def test_a_page_of_the_listing_that_does_not_exist_is_not_found(page: str) -> None:
-    _, client, _ = make()
-
-    answer = await client.get("/products", page=page)
-
-    assert (answer.status, answer.headers["content-type"]) == (404, HTML)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,17 @@
 import pytest
 
 from headgate.sandbox.strava.activity import Shares
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.world import NewActivity
 from tests.unit.sandbox.clients import Client
 from tests.unit.sandbox.strava.worlds import epoch, make
 
 LIST = "/api/v3/athlete/activities"
+BY_HAND = {
+    "name": "Treadmill",
+    "sport_type": "Run",
+    "start_date_local": "2026-01-05T10:00:00Z",
+    "elapsed_time": "1200",
+}
 
 
 async def ids(client: Client, **query: object) -> list[int]:
@@ -19,6 +24,7 @@ async def ids(client: Client, **query: object) -> list[int]:
 
 async def test_pages_are_newest_first_and_end_with_an_empty_one() -> None:
     _, client, _ = make(activities=50)
+    _, many, _ = make(activities=300)
 
     pages = [await ids(client, page=page, per_page=20) for page in (1, 2, 3, 4)]
 
@@ -26,13 +32,8 @@ async def test_pages_are_newest_first_and_end_with_an_empty_one() -> None:
     everything = [each for page in pages for each in page]
     assert everything == sorted(everything, reverse=True)
     assert len(set(everything)) == 50
-
-
-async def test_a_page_has_thirty_and_at_most_two_hundred() -> None:
-    _, client, _ = make(activities=300)
-
-    assert len(await ids(client)) == 30
-    assert len(await ids(client, per_page=500)) == 200
+    # A page has thirty, and at most two hundred.
+    assert (len(await ids(many)), len(await ids(many, per_page=500))) == (30, 200)
 
 
 async def test_after_alone_is_oldest_first_and_with_both_bounds_newest_first() -> None:
@@ -135,13 +136,16 @@ async def test_laps_cover_the_activity() -> None:
     assert [lap["lap_index"] for lap in laps] == [1, 2, 3, 4]
 
 
-async def test_another_athletes_activity_does_not_exist() -> None:
+async def test_a_new_activity_is_first_in_the_list_and_another_athletes_does_not_exist() -> None:
     sandbox, client, _ = make()
     other = sandbox.add_athlete(activities=1)
+
+    added = sandbox.add_activity(NewActivity(name="Just now"))
     theirs = sandbox.add_activity(NewActivity(athlete_id=other.id))
 
+    assert (await client.get(LIST)).json()[0]["name"] == "Just now"
+    assert (await ids(client))[0] == added.id
     answer = await client.get(f"/api/v3/activities/{theirs.id}")
-
     assert (answer.status, answer.json()["message"]) == (404, "Resource Not Found")
 
 
@@ -197,25 +201,9 @@ async def test_an_activity_of_which_nothing_was_measured_has_no_streams_either()
     assert 4 < sum(answer.status == 404 for answer in answers) < 25
 
 
-async def test_a_new_activity_is_first_in_the_list() -> None:
-    sandbox, client, _ = make()
-
-    added = sandbox.add_activity(NewActivity(name="Just now"))
-
-    assert (await client.get(LIST)).json()[0]["name"] == "Just now"
-    assert (await ids(client))[0] == added.id
-
-
 async def test_creating_by_hand_makes_a_new_one_each_time() -> None:
     _, client, _ = make()
-    form = {
-        "name": "Treadmill",
-        "sport_type": "Run",
-        "start_date_local": "2026-01-05T10:00:00Z",
-        "elapsed_time": 1_200,
-        "distance": 3_000,
-    }
-
+    form = {**BY_HAND, "distance": 3_000}
     made = [await client.post("/api/v3/activities", form=form) for _ in range(2)]
 
     assert [answer.status for answer in made] == [201, 201]
@@ -244,19 +232,11 @@ async def test_a_bad_activity_is_refused_by_its_field(
     change: dict[str, str], field: str, code: str
 ) -> None:
     sandbox, client, _ = make()
-    form = {
-        "name": "Treadmill",
-        "sport_type": "Run",
-        "start_date_local": "2026-01-05T10:00:00Z",
-        "elapsed_time": "1200",
-        **change,
-    }
-
-    answer = await client.post("/api/v3/activities", form=form)
+    answer = await client.post("/api/v3/activities", form={**BY_HAND, **change})
 
     assert answer.status == 400
     assert answer.json()["errors"] == [{"resource": "Activity", "field": field, "code": code}]
-    assert size(sandbox) == 50
+    assert sandbox.world.archive(sandbox.world.athlete_ids[0]).size == 50
 
 
 async def test_creating_needs_the_scope_to_write() -> None:
@@ -265,11 +245,5 @@ async def test_creating_needs_the_scope_to_write() -> None:
 
     answer = await client.post("/api/v3/activities", form={"name": "x"})
 
-    assert (answer.status, answer.json()["errors"][0]["field"]) == (
-        401,
-        "activity:write_permission",
-    )
-
-
-def size(sandbox: Strava) -> int:
-    return sandbox.world.archive(sandbox.world.athlete_ids[0]).size
+    [error] = answer.json()["errors"]
+    assert (answer.status, error["field"]) == (401, "activity:write_permission")

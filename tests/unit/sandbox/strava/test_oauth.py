@@ -1,6 +1,6 @@
 """Strava's OAuth: the page, the exchange, and refreshing with all its rules."""
 
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
@@ -21,10 +21,7 @@ ASKED = {
 
 def back(answer: Answer) -> dict[str, str]:
     assert answer.status == 302
-    return {
-        name: values[0]
-        for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()
-    }
+    return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
 
 async def exchange(client: Client, **fields: object) -> Answer:
@@ -48,56 +45,27 @@ async def test_the_page_sends_back_a_code_that_gives_tokens_and_the_athlete() ->
 
     assert (returned["state"], returned["from"]) == ("xyz", "strava")
     assert returned["scope"] == "read,activity:read_all"
-    assert set(tokens) == {
-        "token_type",
-        "expires_at",
-        "expires_in",
-        "refresh_token",
-        "access_token",
-        "athlete",
-    }
+    names = {"token_type", "expires_at", "expires_in", "refresh_token", "access_token", "athlete"}
+    assert set(tokens) == names
     assert tokens["expires_in"] == 21_600
     assert tokens["athlete"]["id"] == sandbox.world.athlete_ids[0]
     listed = await Client(sandbox, tokens["access_token"]).get("/api/v3/athlete/activities")
     assert listed.status == 200
 
 
-async def test_the_page_can_be_another_athletes() -> None:
+async def test_the_page_can_be_another_athletes_who_may_untick_a_scope_or_deny_it_all() -> None:
     sandbox, client, _ = make(athletes=3)
     third = sandbox.world.athlete_ids[2]
 
     returned = back(await client.get("/oauth/authorize", **ASKED, sandbox_user=third))
-    unknown = await client.get("/oauth/authorize", **ASKED, sandbox_user=7)
-
     assert (await exchange(client, code=returned["code"])).json()["athlete"]["id"] == third
-    assert unknown.status == 400
-
-
-async def test_the_athlete_may_untick_a_scope_or_deny_it_all() -> None:
-    sandbox, client, _ = make()
+    assert (await client.get("/oauth/authorize", **ASKED, sandbox_user=7)).status == 400
     sandbox.oauth.unticked = {"activity:read_all"}
-    unticked = back(await client.get("/oauth/authorize", **ASKED))
+    assert back(await client.get("/oauth/authorize", **ASKED))["scope"] == "read"
     sandbox.oauth.approves = False
     denied = back(await client.get("/oauth/authorize", **ASKED))
-
-    assert unticked["scope"] == "read"
     assert (denied["error"], denied["state"]) == ("access_denied", "xyz")
     assert "code" not in denied
-
-
-async def test_a_challenge_needs_its_verifier() -> None:
-    _, client, _ = make()
-    asked = {
-        **ASKED,
-        "code_challenge": challenge_of("a-long-verifier"),
-        "code_challenge_method": "S256",
-    }
-
-    without = back(await client.get("/oauth/authorize", **asked))["code"]
-    with_it = back(await client.get("/oauth/authorize", **asked))["code"]
-
-    assert (await exchange(client, code=without)).status == 400
-    assert (await exchange(client, code=with_it, code_verifier="a-long-verifier")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -119,6 +87,18 @@ async def test_a_bad_page_address_is_refused_without_a_redirect(
     answer = await client.get("/oauth/authorize", **{**ASKED, **change})
 
     assert (answer.status, answer.json()["errors"][0]["field"]) == (400, field)
+
+
+async def test_a_challenge_needs_its_verifier() -> None:
+    _, client, _ = make()
+    challenge = challenge_of("a-long-verifier")
+    asked = {**ASKED, "code_challenge": challenge, "code_challenge_method": "S256"}
+
+    without = back(await client.get("/oauth/authorize", **asked))["code"]
+    with_it = back(await client.get("/oauth/authorize", **asked))["code"]
+
+    assert (await exchange(client, code=without)).status == 400
+    assert (await exchange(client, code=with_it, code_verifier="a-long-verifier")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -219,23 +199,16 @@ async def test_deauthorizing_ends_every_token_and_answers_with_the_one_given() -
     assert (await refresh(client, grant.refresh_token)).status == 400
 
 
-async def test_deauthorizing_takes_the_token_as_a_field_too() -> None:
+async def test_deauthorizing_takes_the_token_as_a_field_too_and_a_reset_takes_it_back() -> None:
     sandbox, client, _ = make()
-
-    answer = await Client(sandbox).post("/oauth/deauthorize", form={"access_token": client.token})
-
-    assert answer.status == 200
-
-
-async def test_after_a_reset_the_first_tokens_work_again() -> None:
-    _, client, clock = make()
-    clock.advance(7 * 3_600)
     await client.post("/_sandbox/activities", json={"name": "gone soon"})
+
+    form = {"access_token": client.token}
+    assert (await Client(sandbox).post("/oauth/deauthorize", form=form)).status == 200
 
     before = await client.get("/api/v3/athlete")
     await client.post("/_sandbox/reset")
     after = await client.get("/api/v3/athlete/activities")
-
     assert (before.status, after.status) == (401, 200)
     assert "gone soon" not in after.body.decode()
     assert after.headers["x-ratelimit-usage"] == "1,1"

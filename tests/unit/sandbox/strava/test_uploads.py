@@ -2,9 +2,11 @@
 
 import gzip
 import struct
+from typing import Any
 
 import pytest
 
+from headgate.base.clock import ManualClock
 from headgate.sandbox.strava.world import NewActivity
 from tests.unit.sandbox.clients import Answer, Client
 from tests.unit.sandbox.strava.worlds import TCX, make
@@ -18,6 +20,16 @@ FIT = struct.pack("<BBHI4s", 12, 16, 0, 0, b".FIT")
 async def upload(client: Client, content: bytes = TCX, **fields: object) -> Answer:
     form = {"data_type": "tcx", **fields}
     return await client.post("/api/v3/uploads", form=form, files={"file": ("it.tcx", content)})
+
+
+async def processed(
+    client: Client, clock: ManualClock, content: bytes = TCX, **fields: object
+) -> Any:
+    """What became of an upload, once Strava has worked on it."""
+    taken = await upload(client, content, **fields)
+    assert taken.status == 201
+    clock.advance(2)
+    return await poll(client, taken)
 
 
 async def poll(client: Client, answer: Answer) -> dict[str, object]:
@@ -54,14 +66,20 @@ async def test_an_upload_is_processed_and_then_an_activity() -> None:
     assert activity["upload_id"] == taken.json()["id"]
 
 
-async def test_fields_may_come_in_the_query_beside_the_file() -> None:
-    _, client, _ = make()
+async def test_uploading_spends_no_read_budget_and_polling_does() -> None:
+    sandbox, client, _ = make()
 
+    # Fields may come in the query, beside the file.
     taken = await client.post(
         "/api/v3/uploads", files={"file": ("it.tcx", TCX)}, data_type="tcx", external_id="q"
     )
+    after_upload = sandbox.meter.read().used
+    await poll(client, taken)
+    after_poll = sandbox.meter.read().used
 
     assert (taken.status, taken.json()["external_id"]) == (201, "q")
+    assert (after_upload["overall_day"], after_upload["read_day"]) == (1, 0)
+    assert (after_poll["overall_day"], after_poll["read_day"]) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +90,7 @@ async def test_the_same_file_or_name_again_is_a_duplicate_of_the_first(
     content: bytes, external_id: str, named: str
 ) -> None:
     _, client, clock = make()
-    first = await upload(client, external_id="first")
-    clock.advance(2)
-    activity_id = (await poll(client, first))["activity_id"]
+    activity_id = (await processed(client, clock, external_id="first"))["activity_id"]
 
     again = await upload(client, content, external_id=external_id)
     clock.advance(2)
@@ -88,16 +104,12 @@ async def test_the_same_file_or_name_again_is_a_duplicate_of_the_first(
 
 async def test_the_file_of_a_deleted_activity_may_be_sent_again() -> None:
     sandbox, client, clock = make()
-    first = await upload(client, external_id="first")
-    clock.advance(2)
-    activity_id = (await poll(client, first))["activity_id"]
-    assert isinstance(activity_id, int)
+    activity_id = (await processed(client, clock, external_id="first"))["activity_id"]
     sandbox.delete_activity(activity_id)
 
-    again = await upload(client, external_id="first")
-    clock.advance(2)
+    again = await processed(client, clock, external_id="first")
 
-    assert (await poll(client, again))["activity_id"] == activity_id + 1
+    assert again["activity_id"] == activity_id + 1
 
 
 async def test_two_at_once_are_one_activity_and_one_duplicate() -> None:
@@ -138,9 +150,7 @@ async def test_every_kind_of_file_is_read(
 ) -> None:
     _, client, clock = make()
 
-    taken = await upload(client, content, data_type=data_type)
-    clock.advance(2)
-    ready = await poll(client, taken)
+    ready = await processed(client, clock, content, data_type=data_type)
     activity = (await client.get(f"/api/v3/activities/{ready['activity_id']}")).json()
 
     assert (activity["sport_type"], activity["elapsed_time"]) == (sport, elapsed)
@@ -170,11 +180,8 @@ async def test_a_malformed_file_is_an_error_after_processing(
 ) -> None:
     _, client, clock = make()
 
-    taken = await upload(client, content, data_type=data_type)
-    clock.advance(2)
-    failed = await poll(client, taken)
+    failed = await processed(client, clock, content, data_type=data_type)
 
-    assert taken.status == 201
     assert "malformed" in str(failed["error"])
     assert failed["status"] == "There was an error processing your activity."
 
@@ -193,33 +200,10 @@ async def test_what_is_no_upload_is_a_bad_request(
     assert (answer.status, answer.json()["errors"][0]["field"]) == (400, field)
 
 
-async def test_uploading_spends_no_read_budget_and_polling_does() -> None:
-    sandbox, client, _ = make()
-
-    taken = await upload(client)
-    after_upload = sandbox.meter.read().used
-    await poll(client, taken)
-    after_poll = sandbox.meter.read().used
-
-    assert (after_upload["overall_day"], after_upload["read_day"]) == (1, 0)
-    assert (after_poll["overall_day"], after_poll["read_day"]) == (2, 1)
-
-
-async def test_a_large_file_stays_in_memory() -> None:
-    _, client, clock = make()
-    padded = TCX.replace(b"<Activities>", b"<!--" + b"x" * 3_000_000 + b"--><Activities>")
-
-    taken = await upload(client, padded)
-    clock.advance(2)
-
-    assert (await poll(client, taken))["error"] is None
-
-
-async def test_an_activity_made_by_hand_is_no_upload() -> None:
+async def test_a_large_file_stays_in_memory_and_an_activity_made_by_hand_is_no_upload() -> None:
     sandbox, client, clock = make()
     sandbox.add_activity(NewActivity(external_id="first"))
+    padded = TCX.replace(b"<Activities>", b"<!--" + b"x" * 3_000_000 + b"--><Activities>")
 
-    taken = await upload(client, external_id="first")
-    clock.advance(2)
-
-    assert (await poll(client, taken))["error"] is None
+    assert (await processed(client, clock, padded))["error"] is None
+    assert (await processed(client, clock, TCX, external_id="first"))["error"] is None
