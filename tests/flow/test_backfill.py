@@ -42,6 +42,7 @@ from headgate.flow.job_view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
 from headgate.flow.submit import JobRequest, check, plan_days
 from headgate.model import change
 from tests.connecting import Site, strava_source, vault
+from tests.flow.sources import raising
 from tests.unit.values import make_job
 from tests.worlds import START, ScriptedSource, World, with_world
 
@@ -376,10 +377,7 @@ async def test_a_job_that_should_have_ended_is_late(world: World) -> None:
 
 @with_world
 async def test_a_status_stays_the_same_until_something_happens(world: World) -> None:
-    async def down(ctx: Context) -> Chunk:
-        raise Transient("503")
-
-    app = await world.at_work(sync(ScriptedSource(down, "watch")))
+    app = await world.at_work(sync(ScriptedSource(raising(Transient, "503"), "watch")))
     started = await app.backfills.start(asked())
     await world.until(app, started.job.id, JobState.PAUSED)
 

@@ -19,6 +19,7 @@ from headgate import (
     Terminal,
 )
 from headgate.model.job import Progress
+from tests.flow.sources import raising
 from tests.worlds import ScriptedSource, World, with_world
 
 
@@ -96,15 +97,9 @@ async def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(world: 
 
 @with_world
 async def test_there_must_be_something_to_continue(world: World) -> None:
-    async def fail(ctx: Context) -> Chunk:
-        raise Terminal("the graph is gone")
-
-    async def nothing(ctx: Context) -> Chunk:
-        raise NoData
-
     app = await world.at_work(
-        Sync(name="notes", source=ScriptedSource(fail)),
-        Sync(name="days", source=ScriptedSource(nothing, name="other")),
+        Sync(name="notes", source=ScriptedSource(raising(Terminal, "the graph is gone"))),
+        Sync(name="days", source=ScriptedSource(raising(NoData), name="other")),
     )
 
     async def again() -> None:

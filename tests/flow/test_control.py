@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from headgate import (
-    ActiveJobExists,
     App,
     AuthExpired,
     Chunk,
@@ -22,6 +21,7 @@ from headgate import (
     Transient,
 )
 from headgate.model.states import JOB
+from tests.flow.sources import raising
 from tests.profiles import seeds
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes, with_world
 
@@ -93,10 +93,7 @@ async def test_a_pending_job_pauses_at_once_and_twice_is_the_same(world: World) 
 
 @with_world
 async def test_an_operator_can_keep_a_breaker_from_closing(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        raise Transient("down")
-
-    source = ScriptedSource(read)
+    source = ScriptedSource(raising(Transient, "down"))
     app = await world.at_work(Sync(name="pages", source=source))
     job = await submit(app)
     await world.until(app, job.id, JobState.PAUSED)
@@ -211,24 +208,6 @@ async def test_a_failed_job_is_brought_back_by_retry_now(world: World) -> None:
     job = await app.jobs.retry_now(job.id)
     assert (job.state, job.reason, job.finished_at) == (JobState.PENDING, Reason.RETRY_NOW, None)
     assert (await world.until(app, job.id)).state is JobState.SUCCESS
-
-
-@with_world
-async def test_a_failed_job_does_not_come_back_beside_a_newer_one(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        raise AuthExpired("401")
-
-    app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
-    failed = await submit(app)
-    worker = app.supervisor()
-    await worker.start()
-    await world.until(app, failed.id)
-    await worker.stop()
-    newer = await submit(app)
-    with pytest.raises(ActiveJobExists) as refused:
-        await app.jobs.retry_now(failed.id)
-    assert refused.value.job_id == newer.id
-    assert (await app.jobs.get(failed.id)).state is JobState.FAILED
 
 
 @pytest.mark.parametrize("seed", SEEDS)

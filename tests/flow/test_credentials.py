@@ -55,6 +55,13 @@ async def connected(world: World, **options: Any) -> tuple[Site, App, Connection
     return site, app, await site.connect(app)
 
 
+async def expired(world: World) -> tuple[Site, App, Connection]:
+    """The same, and a token that has ended."""
+    site, app, connection = await connected(world)
+    await world.clock.sleep(SIX_HOURS_S)
+    return site, app, connection
+
+
 def credentials_of(app: App) -> Credentials:
     assert app._runtime.credentials is not None
     return app._runtime.credentials
@@ -70,6 +77,12 @@ async def finished(site: Site, app: App, job: Job) -> Job:
     return await site.world.until(app, job.id)
 
 
+async def worked(site: Site, app: App, connection: Connection) -> Job:
+    """A job of the connection's at its end; a worker starts for it."""
+    await app.supervisor().start()
+    return await finished(site, app, await submit(app, connection))
+
+
 # ---- renewing ----------------------------------------------------------------------------------
 
 
@@ -78,9 +91,8 @@ async def test_a_token_that_ended_is_renewed_ahead_of_the_request(world: World) 
     site, app, connection = await connected(world)
     before = await held(app, connection)
     await world.clock.sleep(SIX_HOURS_S)
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     # Then no request was made with the old one
     assert (job.state, job.summary.errors, job.summary.records) == (JobState.SUCCESS, 0, 50)
@@ -189,9 +201,8 @@ async def test_a_token_that_ends_soon_serves_while_the_provider_cannot_renew_it(
     site, app, connection = await connected(world)
     await world.clock.sleep(SIX_HOURS_S - 240)
     site.strava.faults.next(FaultKind.OUTAGE, times=100, path=TOKEN_PATH)
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
 
@@ -205,15 +216,13 @@ async def test_a_failure_while_renewing_is_tried_again_and_costs_no_connection(
     world: World, how: str
 ) -> None:
     # Given a token endpoint that fails four times, before it does anything
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     if how == "cut off":
         site.wire.before = cut_off(times=4)
     else:
         site.strava.faults.next(FaultKind(how), times=4, path=TOKEN_PATH)
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     # Then three tries failed one chunk, as they would for any failure of the provider's
     assert (job.state, job.summary.errors) == (JobState.SUCCESS, 1)
@@ -235,8 +244,7 @@ def cut_off(*, times: int) -> Callable[[Request], None]:
 
 @with_world
 async def test_a_client_that_the_provider_does_not_know_blames_no_user(world: World) -> None:
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     wrong = strava_auth(client_id="wrong")
     misled = await site.app(source=strava_source(wrong))
     await misled.supervisor().start()
@@ -298,9 +306,8 @@ async def test_a_new_token_that_is_refused_too_needs_the_user(world: World) -> N
     site.strava.oauth.unticked.update(strava_auth().scopes)
     app = await site.app()
     connection = await site.connect(app)
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
     assert site.wire.count(LIST_PATH) == 2
@@ -318,9 +325,8 @@ async def test_a_token_without_a_way_to_renew_it_needs_the_user_when_it_ends(wor
     app = await site.app(source=source)
     connection = await site.connect(app)
     await world.clock.sleep(SIX_HOURS_S)
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     assert job.reason is Reason.NEEDS_REAUTH
     assert (site.wire.refreshes, site.wire.count(LIST_PATH)) == (0, 0)
@@ -334,8 +340,7 @@ async def test_a_token_without_a_way_to_renew_it_needs_the_user_when_it_ends(wor
 @with_world
 async def test_a_refusal_is_not_believed_where_another_worker_was_quicker(world: World) -> None:
     # Given a worker that asks with a token which another has just exchanged
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     credentials = credentials_of(app)
     store = credentials.store
     old = await held(app, connection)
@@ -362,8 +367,7 @@ async def test_a_refusal_is_not_believed_where_another_worker_was_quicker(world:
 @with_world
 async def test_a_slow_worker_rescues_a_connection_that_was_given_up(world: World) -> None:
     # Given a worker that is frozen with the provider's answer in its hands, past its lease
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     old = await held(app, connection)
     slow = credentials_of(await site.app())
     host = world.loop.host("slow")
@@ -394,8 +398,7 @@ async def test_a_slow_worker_rescues_a_connection_that_was_given_up(world: World
 @with_world
 async def test_a_refusal_leaves_a_slow_worker_a_moment_to_store_what_it_got(world: World) -> None:
     # Given a worker that is frozen with the answer in its hands, and wakes a second too late
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     old = await held(app, connection)
     slow = credentials_of(await site.app())
     host = world.loop.host("slow")
@@ -424,8 +427,7 @@ async def test_a_refusal_leaves_a_slow_worker_a_moment_to_store_what_it_got(worl
 @with_world
 async def test_a_worker_that_dies_between_storing_and_using_loses_nothing(world: World) -> None:
     # Given a worker that dies the moment its new tokens are stored
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     old = await held(app, connection)
     host = world.loop.host("dying")
     dying = credentials_of(await site.app())
@@ -491,8 +493,7 @@ async def test_a_worker_that_dies_with_the_answer_in_hand_costs_what_the_provide
 @with_world
 async def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(world: World) -> None:
     # Given a store that fails three times: twice before it writes, once after
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     store = credentials_of(app).store
     renew, fails = store.renew, [False, False, True]
 
@@ -504,9 +505,8 @@ async def test_a_store_that_is_away_when_the_tokens_come_is_waited_for(world: Wo
         return await renew(*args, **named)
 
     store.renew = failing  # type: ignore[method-assign]
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     # Then the one pair that the provider gave out was stored, and is used
     assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
@@ -574,8 +574,7 @@ async def test_what_another_has_given_up_is_not_asked_for_again(world: World) ->
 
 @with_world
 async def test_a_renewal_that_is_ended_by_force_gives_its_lease_back(world: World) -> None:
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     credentials = credentials_of(app)
     old = await held(app, connection)
     site.strava.faults.next(FaultKind.TIME_OUT, path=TOKEN_PATH)
@@ -594,8 +593,7 @@ async def test_a_renewal_that_is_ended_by_force_gives_its_lease_back(world: Worl
 @with_world
 async def test_whoever_waits_may_leave_and_the_renewal_goes_on(world: World) -> None:
     # Given a job that is cut short while its token is being renewed
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     credentials = credentials_of(app)
     old = await held(app, connection)
     waiting = asyncio.create_task(credentials.renew(strava_auth(), old))
@@ -614,8 +612,7 @@ async def test_whoever_waits_may_leave_and_the_renewal_goes_on(world: World) -> 
 
 @with_world
 async def test_a_failure_that_nobody_waits_for_any_more_is_not_left_lying(world: World) -> None:
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     site.strava.faults.next(FaultKind.OUTAGE, path=TOKEN_PATH)
     old = await held(app, connection)
     waiting = asyncio.create_task(credentials_of(app).renew(strava_auth(), old))
@@ -629,15 +626,13 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_not_left_lying(world:
 
 @with_world
 async def test_a_lease_that_another_holds_for_long_puts_the_job_off(world: World) -> None:
-    site, app, connection = await connected(world)
-    await world.clock.sleep(SIX_HOURS_S)
+    site, app, connection = await expired(world)
     store = SqlConnections(app._database)
     assert await store.lease(connection.id, version=1, holder="another", term=timedelta(seconds=60))
     with pytest.raises(Deferred, match="another worker"):
         await credentials_of(app).renew(strava_auth(), await held(app, connection))
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     assert (job.state, job.summary.errors, site.wire.refreshes) == (JobState.SUCCESS, 0, 1)
 
@@ -716,9 +711,8 @@ async def test_credentials_under_a_key_that_is_gone_end_the_job_and_leave_the_co
     first = await site.app()
     connection = await site.connect(first)
     app = await site.app(vault=vault("k2"))
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     # Then the reason is told, and once the key is back everything is as it was
     assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
@@ -773,9 +767,8 @@ async def test_the_providers_counts_and_limits_reach_the_budget(world: World) ->
     await world.clock.sleep(60)
     for _ in range(40):
         site.strava.meter.arrive()
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     # Then our count is no lower than Strava's
     assert job.state is JobState.SUCCESS
@@ -804,9 +797,8 @@ async def test_a_429_defers_every_job_until_the_provider_opens_again(world: Worl
 async def test_a_refused_application_ends_the_job_and_not_the_connection(world: World) -> None:
     site, app, connection = await connected(world)
     site.strava.faults.next(FaultKind.FORBIDDEN, times=1, path=LIST_PATH)
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)
     assert (job.error or "").startswith(Forbidden.__name__)
@@ -825,9 +817,8 @@ async def test_a_wire_that_fails_now_and_then_is_hidden_from_the_job(world: Worl
     app = await site.app()
     connection = await site.connect(app)
     site.wire.before = before
-    await app.supervisor().start()
 
-    job = await finished(site, app, await submit(app, connection))
+    job = await worked(site, app, connection)
 
     assert (job.state, job.summary.records) == (JobState.SUCCESS, 200)
     # Every attempt was counted, the failed ones too.

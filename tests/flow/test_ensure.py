@@ -20,6 +20,7 @@ from headgate import (
     Transient,
 )
 from headgate.model.job import Reason
+from tests.flow.sources import raising
 from tests.worlds import ScriptedSource, World, kinds, with_world
 
 HOUR = timedelta(hours=1)
@@ -144,10 +145,7 @@ async def test_many_at_once_lose_nothing(world: World) -> None:
 
 @with_world
 async def test_one_that_waits_for_its_provider_is_not_hurried(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        raise Transient("503")
-
-    source = ScriptedSource(read)
+    source = ScriptedSource(raising(Transient, "503"))
     app = await world.at_work(Sync(name="inbox", source=source))
     await ensure(app)
     await world.clock.sleep(0.1)

@@ -33,6 +33,7 @@ from headgate.store.sql.erasures import SqlErasures
 from tests import stores
 from tests.connecting import STRAVA, Site, strava_auth, strava_source, submit
 from tests.flow.logs import lines, told
+from tests.flow.sources import nothing
 from tests.worlds import ScriptedSource, World, as_test, in_world, lanes, with_world
 
 REVOKE = "/oauth/deauthorize"
@@ -239,11 +240,8 @@ async def test_a_running_job_writes_nothing_after_its_user_was_erased(world: Wor
 async def test_the_jobs_of_a_user_are_cancelled_before_their_rows_are_deleted(world: World) -> None:
     ended: list[JobState] = []
 
-    async def read(ctx: Context) -> Chunk:
-        return Chunk()
-
     sync = Sync(
-        name="notes", source=ScriptedSource(read), on_end=lambda job: ended.append(job.state)
+        name="notes", source=ScriptedSource(nothing), on_end=lambda job: ended.append(job.state)
     )
     app = await world.app(sync)
     await app.jobs.submit("notes", user_id="ada", connection_id="c1")
@@ -478,10 +476,7 @@ async def test_an_export_has_what_the_engine_and_the_systems_keep(
 
 @with_world
 async def test_a_connection_of_a_source_that_is_gone_is_deleted_all_the_same(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        return Chunk()
-
-    app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
+    app = await world.app(Sync(name="notes", source=ScriptedSource(nothing)))
     await app._connections.add(
         NewConnection(
             id="conn_1",

@@ -1,6 +1,6 @@
 """What an application offers besides its jobs: budgets, records, users, and counts of its jobs."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import pytest
 
@@ -49,36 +49,6 @@ async def test_budgets_are_told_by_their_providers(
     assert await app.budgets.find("library") is None
     with pytest.raises(LimiterUnreachable):
         await app.budgets.use("library")
-
-
-@with_world
-async def test_records_are_listed_found_and_forgotten(world: World) -> None:
-    app = await world.app(library())
-    worker = app.supervisor()
-    await worker.start()
-    submitted = await app.jobs.submit("books", user_id="ada", connection_id="ada-1")
-    await world.until(app, submitted.job.id)
-    await worker.stop()
-
-    assert [each.key for each in await app.records.list("books", "ada-1")] == ["a", "b"]
-    [found] = await app.records.find(["books"], ["ada-1", "bob-1"], ["b", "c"])
-    assert (found.key, found.connection_id) == ("b", "ada-1")
-    assert await app.records.forget(["books"], "ada-1", ["a", "c"]) == 1
-    assert [each.key for each in await app.records.list("books", "ada-1")] == ["b"]
-    day = date(2026, 1, 1)
-    assert await app.records.coverage("books", "ada-1", start=day, end=day) == []
-
-
-@with_world
-async def test_a_plan_is_what_was_set_last(world: World) -> None:
-    app = await world.app(library())
-
-    assert await app.users.plan_of("ada") is None
-    await app.users.set_plan("ada", "premium")
-    await app.users.set_plan("ada", "free")
-    assert await app.users.plan_of("ada") == "free"
-    with pytest.raises(InvalidInput, match="plan"):
-        await app.users.set_plan("ada", "\n")
 
 
 @with_world

@@ -27,6 +27,7 @@ from headgate import (
     WorkerSettings,
 )
 from headgate.base.failure import read_failure
+from tests.flow.sources import nothing, raising
 from tests.worlds import ScriptedSource, World, kinds, lanes, with_world
 
 DAY = date(2025, 12, 24)
@@ -178,10 +179,9 @@ async def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(world: World) -> N
 
 @with_world
 async def test_a_cursor_job_that_cannot_go_on_fails_when_its_pauses_are_spent(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        raise Transient("always")
-
-    app = await world.at_work(Sync(name="pages", source=ScriptedSource(read)))
+    app = await world.at_work(
+        Sync(name="pages", source=ScriptedSource(raising(Transient, "always")))
+    )
     job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
     job = await world.until(app, job.id)
     assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
@@ -299,10 +299,7 @@ async def test_a_record_that_is_too_large_is_refused_by_name(world: World) -> No
 @with_world
 async def test_a_worker_leaves_a_sync_that_it_does_not_know_to_others(world: World) -> None:
     # Given a job of a sync that only a newer release declares
-    async def read(ctx: Context) -> Chunk:
-        return Chunk()
-
-    newer = await world.app(Sync(name="history", source=ScriptedSource(read)))
+    newer = await world.app(Sync(name="history", source=ScriptedSource(nothing)))
     older = await world.app()
     job = await submit(newer, days=1)
 

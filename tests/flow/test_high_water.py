@@ -16,16 +16,12 @@ from headgate import (
     Reason,
     Record,
     Refusal,
-    StoreUnavailable,
     Sync,
-    Terminal,
     Transient,
     WriteResult,
 )
 from headgate.base.encoding import Json
-from headgate.model.change import JobChange
-from headgate.ports.store import ChunkWork
-from tests.worlds import ScriptedSource, World, kinds, with_dying_workers, with_world
+from tests.worlds import ScriptedSource, World, kinds, with_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 5)
 
@@ -37,20 +33,13 @@ class Letters:
 
     def __init__(self, last: int) -> None:
         self.last = last
-        #: What goes wrong when this letter is read.
-        self.trouble: dict[int, Exception] = {}
         self.calls: list[Context] = []
-        self.read_s = 0.0
 
     async def read(self, ctx: Context) -> Chunk:
         self.calls.append(ctx)
-        await ctx.clock.sleep(self.read_s)
         begins = ctx.cursor if ctx.cursor is not None else ctx.high_water or 0
         assert isinstance(begins, int)
         page = [number for number in (begins + 1, begins + 2) if number <= self.last]
-        for number in page:
-            if number in self.trouble:
-                raise self.trouble[number]
         ends = page[-1] if page else begins
         return Chunk(
             records=[Record(str(number), {"number": number}) for number in page],
@@ -158,86 +147,6 @@ async def test_a_refused_record_is_read_again_by_the_next_job(world: World) -> N
     # Then the mark moves to the end
     assert shelf.taken[5:] == ["3", "4", "5", "6"]
     assert (second.reason, await mark(app)) == (Reason.DONE, 6)
-
-
-@with_world
-async def test_a_job_that_fails_stores_no_mark_until_it_succeeds_after_all(world: World) -> None:
-    # Given a job that fails for good after two pages
-    letters = Letters(6)
-    letters.trouble[5] = Terminal("the fifth letter is lost")
-    app = await world.at_work(Sync(name="letters", source=letters))
-    failed = await run(world, app)
-    assert (failed.state, failed.high_water) == (JobState.FAILED, 4)
-    assert await mark(app) is None
-
-    # When it is tried again and succeeds
-    letters.trouble.clear()
-    await app.jobs.retry_now(failed.id)
-    job = await world.until(app, failed.id, JobState.SUCCESS)
-
-    # Then its mark is stored
-    assert (job.summary.records, await mark(app)) == (6, 6)
-
-
-@with_world
-async def test_a_job_that_is_cancelled_stores_no_mark(world: World) -> None:
-    letters = Letters(100)
-    letters.read_s = 10
-    app = await world.at_work(Sync(name="letters", source=letters))
-    job = await submit(app)
-    await world.clock.sleep(25)
-
-    await app.jobs.cancel(job.id)
-    job = await world.until(app, job.id)
-
-    assert (job.state, job.high_water) == (JobState.CANCELLED, 4)
-    assert await mark(app) is None
-
-
-@with_dying_workers
-async def test_a_worker_that_dies_takes_no_mark_with_it(world: World) -> None:
-    # Given a worker that dies in the middle of the second page
-    letters = Letters(6)
-    letters.read_s = 10
-    sync = Sync(name="letters", source=letters)
-    first, second = await world.app(sync), await world.app(sync)
-    job = await submit(first)
-    host = world.loop.host("first")
-    await host.spawn(first.supervisor().start())
-    await world.clock.sleep(15)
-    host.crash()
-    assert ((await second.jobs.get(job.id)).high_water, await mark(second)) == (2, None)
-
-    # When another goes on
-    await second.supervisor().start()
-    job = await world.until(second, job.id)
-
-    # Then the mark is the last one
-    assert (job.summary.crashes, job.summary.records) == (1, 6)
-    assert await mark(second) == 6
-
-
-@with_world
-async def test_a_success_that_lost_its_answer_has_stored_its_mark(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = await world.app(Sync(name="letters", source=Letters(2)))
-    real, lost = app._store.settle, list[JobChange]()
-
-    async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
-        after = await real(change, work)
-        if not lost:
-            lost.append(change)
-            raise StoreUnavailable
-        return after
-
-    monkeypatch.setattr(app._store, "settle", settle)
-    await app.supervisor().start()
-
-    job = await run(world, app)
-
-    assert len(lost) == 1
-    assert (job.state, job.steps, await mark(app)) == (JobState.SUCCESS, 1, 2)
 
 
 @with_world

@@ -80,26 +80,6 @@ async def test_days_are_read_from_newest_to_oldest_and_covered(world: World) -> 
 
 
 @with_world
-async def test_progress_never_moves_backwards_and_says_the_day(world: World) -> None:
-    async def slow(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(10)
-        return await one_record_a_day(ctx)
-
-    app = await world.at_work(Sync(name="history", source=ScriptedSource(slow)))
-    job = await submit_history(app)
-    seen: list[float] = []
-    while (job := await app.jobs.get(job.id)).state is not JobState.SUCCESS:
-        percent = job.progress.percent
-        assert percent is not None
-        seen.append(percent)
-        if job.state is JobState.RUNNING:
-            assert job.progress.at == job.cursor
-        await world.clock.sleep(3)
-    assert seen == sorted(seen)
-    assert seen[0] == 0.0 and seen[-1] == 90.0
-
-
-@with_world
 async def test_a_long_job_rests_after_its_slice_so_that_others_get_a_turn(world: World) -> None:
     # Given one cold slot, a slice of 25 s, and days that take 10 s each
     order: list[str] = []

@@ -4,11 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from headgate import App, Chunk, Context, InvalidInput, ItemState, Job, NotConnected, NotFound, Sync
+from headgate import App, InvalidInput, ItemState, Job, NotConnected, NotFound, Sync
 from headgate.model import change
 from headgate.model.job import Reason
 from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
 from tests.connecting import Site, vault
+from tests.flow.sources import nothing
 from tests.worlds import ScriptedSource, World, with_world
 
 HOUR = timedelta(hours=1)
@@ -109,10 +110,7 @@ async def test_a_reset_is_refused_while_the_user_has_to_sign_in_again(world: Wor
 
 @with_world
 async def test_a_reset_at_a_source_without_accounts_needs_no_sign_in(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        return Chunk()
-
-    source = ScriptedSource(read)
+    source = ScriptedSource(nothing)
     app = await world.app(Sync(name="notes", source=source, collections=[ATTACHMENTS]))
     await stuck(app, "a")
 

@@ -15,6 +15,7 @@ from headgate import (
 from headgate.flow.job_hooks import call_on_end, call_on_start
 from headgate.flow.registry import Registry
 from tests.flow.logs import lines, told
+from tests.flow.sources import nothing, raising, taking
 from tests.unit.values import make_job
 from tests.worlds import Read, ScriptedSource, World, with_dying_workers, with_world
 
@@ -60,10 +61,7 @@ async def test_a_job_that_fails_once_and_takes_two_chunks_starts_once_and_ends_o
 
 @with_world
 async def test_a_job_that_cannot_succeed_ends_with_its_reason(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        raise Terminal("never")
-
-    diary = Diary(read)
+    diary = Diary(raising(Terminal, "never"))
     app = await world.app(diary.sync)
     job_id = await submit(app)
     await app.supervisor().start()
@@ -92,12 +90,8 @@ async def test_a_job_that_is_cancelled_before_it_starts_only_ends(world: World) 
 
 @with_dying_workers
 async def test_a_job_that_crashes_every_worker_is_ended_by_the_sweeper(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(30)
-        return Chunk()
-
     # Given a worker that dies on the job, which may cost only one
-    diary = Diary(read, RetryPolicy(crashes_max=1))
+    diary = Diary(taking(30), RetryPolicy(crashes_max=1))
     first, second = await world.app(diary.sync), await world.app(diary.sync)
     job_id = await submit(first)
     host = world.loop.host("first")
@@ -119,10 +113,7 @@ async def test_a_sync_that_fails_to_listen_does_not_fail_its_job(world: World) -
     def broken(job: Job) -> None:
         raise ValueError("it does not listen")
 
-    async def read(ctx: Context) -> Chunk:
-        return Chunk()
-
-    source = ScriptedSource(read)
+    source = ScriptedSource(nothing)
     app = await world.app(Sync(name="pages", source=source, on_start=broken, on_end=broken))
     job_id = await submit(app)
     with told("error") as stream:

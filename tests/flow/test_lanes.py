@@ -8,15 +8,12 @@ from sqlalchemy import Engine, event
 
 from headgate import App, Chunk, Context, Job, JobState, RateLimited, Sync
 from headgate.store.sql.sqlite import InlineSqliteDatabase
+from tests.flow.sources import taking
 from tests.worlds import ScriptedSource, World, as_test, in_world, lanes, with_world
 
 
 def busy(seconds: float) -> ScriptedSource:
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(seconds)
-        return Chunk()
-
-    return ScriptedSource(read)
+    return ScriptedSource(taking(seconds))
 
 
 async def submit(
@@ -47,32 +44,6 @@ async def test_a_full_cold_lane_does_not_delay_hot_work(world: World) -> None:
     assert world.clock.monotonic() - began < 1.2
     running = await app.jobs.list(sync="backfill", states=[JobState.RUNNING])
     assert len(running) == 4
-
-
-@with_world
-async def test_a_user_with_many_jobs_does_not_keep_others_waiting(world: World) -> None:
-    # Given a user with a hundred jobs in a lane with one slot, and two who come later
-    order: list[str] = []
-
-    async def read(ctx: Context) -> Chunk:
-        order.append(ctx.user_id)
-        await ctx.clock.sleep(10)
-        return Chunk()
-
-    app = await world.app(Sync(name="work", source=ScriptedSource(read)), worker=lanes(hot=1))
-    for number in range(100):
-        await submit(app, "work", "many", number)
-    await app.supervisor().start()
-    await world.clock.sleep(55)
-    order.clear()
-    for user in ("bob", "eve"):
-        for number in range(3):
-            await submit(app, "work", user, number)
-    await world.clock.sleep(105)
-
-    # Then, after the turn being served, the three users take turns
-    assert order[0] == "many"
-    assert Counter(order[1:10]) == {"many": 3, "bob": 3, "eve": 3}
 
 
 @as_test(in_world, seed=3)

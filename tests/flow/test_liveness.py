@@ -5,10 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from headgate import Chunk, Context, JobState, Malformed, RetryPolicy, Sync
+from headgate import JobState, Malformed, RetryPolicy, Sync
 from headgate.loops.liveness import LOOK_EVERY_S
 from headgate.ports.signal import CONTROL
 from headgate.ports.store import PrunedJobs
+from tests.flow.sources import raising, taking
 from tests.worlds import ScriptedSource, World, lanes, with_dying_workers
 
 
@@ -39,11 +40,7 @@ async def kill_at_work(world: World, locks: Locks) -> tuple[float, float, int]:
     """
     world._signal.liveness = locks
 
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(10)
-        return Chunk()
-
-    sync = Sync(name="slow", source=ScriptedSource(read))
+    sync = Sync(name="slow", source=ScriptedSource(taking(10)))
     first, second = await world.app(sync), await world.app(sync)
     host = world.loop.host("first")
     await host.spawn(first.supervisor().start())
@@ -130,11 +127,7 @@ async def test_a_worker_looks_as_long_as_a_sweep_finds_claims(world: World, leas
     # Given a job that keeps another worker busy, longer than a hint of work counts
     world._signal.liveness = locks = Locks()
 
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(110)
-        return Chunk()
-
-    busy = await world.app(Sync(name="slow", source=ScriptedSource(read)))
+    busy = await world.app(Sync(name="slow", source=ScriptedSource(taking(110))))
     # Whose own lease may be shorter
     idle = await world.app(worker=lanes(lease_s=lease_s))
     await busy.jobs.submit("slow", user_id="ada", connection_id="c")
@@ -153,10 +146,7 @@ async def test_a_worker_does_not_look_for_a_job_that_is_paused_for_hours(world: 
     # Given a job that is paused, because its source failed
     world._signal.liveness = locks = Locks()
 
-    async def read(ctx: Context) -> Chunk:
-        raise Malformed("no JSON")
-
-    source = ScriptedSource(read)
+    source = ScriptedSource(raising(Malformed, "no JSON"))
     retry = RetryPolicy(errors_max=0, cooldown_s=5 * 3600)
     app = await world.app(Sync(name="broken", source=source, retry=retry))
     job = (await app.jobs.submit("broken", user_id="ada", connection_id="c")).job
@@ -178,14 +168,10 @@ async def test_a_worker_that_deletes_old_jobs_looks_as_long_as_it_finds_claims(
     # Given a job that keeps another worker busy, and old jobs without end
     world._signal.liveness = locks = Locks()
 
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(110)
-        return Chunk()
-
     async def prune(**_: object) -> PrunedJobs:
         return PrunedJobs(count=1, after="job_1")
 
-    busy = await world.app(Sync(name="slow", source=ScriptedSource(read)))
+    busy = await world.app(Sync(name="slow", source=ScriptedSource(taking(110))))
     idle = await world.app(worker=lanes(keep_jobs=timedelta(days=1)))
     monkeypatch.setattr(idle._store, "prune_jobs", prune)
     await busy.jobs.submit("slow", user_id="ada", connection_id="c")
@@ -204,11 +190,7 @@ async def test_a_worker_looks_when_a_job_comes_due_for_others(world: World) -> N
     # Given two workers that have been idle for a while, and a job for later
     world._signal.liveness = locks = Locks()
 
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(10)
-        return Chunk()
-
-    sync = Sync(name="slow", source=ScriptedSource(read))
+    sync = Sync(name="slow", source=ScriptedSource(taking(10)))
     first, second = await world.app(sync), await world.app(sync)
     host = world.loop.host("first")
     await host.spawn(first.supervisor().start())

@@ -26,6 +26,7 @@ from headgate import (
     WriteResult,
 )
 from headgate.base.clock import Clock
+from tests.flow.sources import raising
 from tests.worlds import Read, ScriptedSource, World, with_world
 
 DAY = date(2025, 12, 24)
@@ -336,10 +337,7 @@ async def test_two_users_with_a_bad_day_each_do_not_wait_for_each_other(world: W
 async def test_a_job_without_days_stays_paused_only_while_other_users_fail_too(
     world: World, others: bool
 ) -> None:
-    async def read(ctx: Context) -> Chunk:
-        raise Transient("503")
-
-    app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
+    app = await world.app(Sync(name="pages", source=ScriptedSource(raising(Transient, "503"))))
     users = ["ada", "bob"] if others else ["ada"]
     jobs = [
         (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job

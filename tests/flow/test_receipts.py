@@ -322,21 +322,6 @@ async def test_without_delivers_once_nothing_is_remembered(world: World) -> None
 
 
 @with_world
-async def test_another_account_at_the_destination_gets_everything(world: World) -> None:
-    desk = Desk(world)
-    app = await desk.app()
-    await app.supervisor().start()
-    await world.until(app, (await start_live(app)).id)
-
-    # When the live job of another connection finds records of the same keys
-    other = await app.jobs.submit("live", user_id="bob", connection_id="bob")
-    other_job = await world.until(app, other.job.id)
-
-    assert other_job.summary.delivered == 2
-    assert pages(desk) == ["a", "a", "b", "b"]
-
-
-@with_world
 async def test_waiting_for_another_job_never_opens_a_breaker(world: World) -> None:
     # Given a backfill that takes half an hour over its records
     desk = Desk(world)

@@ -15,7 +15,6 @@ from headgate.flow import connect
 from headgate.flow.fetch_item import JobItems, fetch_due
 from headgate.flow.recover import item_work
 from headgate.loops.sweeper import Sweeper
-from headgate.model import item as change
 from headgate.store.sql.tables import items as items_table
 from tests import stores
 from tests.connecting import Site, submit
@@ -242,18 +241,4 @@ async def test_what_came_in_at_the_very_moment_is_swept_up_every_hour(place: Pla
     await place.world.clock.sleep(3600)
 
     # Then it is gone
-    assert await place.left() == []
-
-
-@with_place
-async def test_a_change_of_an_item_that_is_gone_is_lost(place: Place) -> None:
-    await place.items.register(place.found("a"))
-    lease = timedelta(seconds=60)
-    [item] = await place.items.claim(
-        COLLECTION, place.connection.id, limit=1, lease=lease, worker="w"
-    )
-    await place.remove()
-
-    assert await place.items.settle(change.succeed(item), await fetched()) is None
-    assert await place.items.settle(change.release(item)) is None
     assert await place.left() == []

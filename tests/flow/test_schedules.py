@@ -41,6 +41,7 @@ from headgate.flow.schedules import Schedules
 from headgate.loops.scheduler import SLEEP_S_MAX, Scheduler
 from headgate.store.sql.schedules import SqlSchedules
 from tests.connecting import STRAVA, Site, strava_auth, vault
+from tests.flow.sources import nothing
 from tests.worlds import START, ScriptedSource, World, as_test, in_world, lanes, with_world
 
 DAY, HOUR, MINUTE = 86_400.0, 3600.0, 60.0
@@ -51,10 +52,6 @@ TWO = START + timedelta(hours=2)
 PATIENT = lanes(lease_s=2 * DAY)
 
 Main = Callable[["Nights"], Awaitable[None]]
-
-
-async def nothing(ctx: Context) -> Chunk:
-    return Chunk(records=[])
 
 
 def nightly(**fields: Any) -> Schedule:

@@ -19,7 +19,7 @@ from headgate import (
 from headgate.base.failure import read_failure
 from headgate.model.change import JobChange
 from headgate.ports.store import ChunkWork
-from tests.worlds import ScriptedSource, World, kinds, with_dying_workers, with_world
+from tests.worlds import ScriptedSource, World, kinds, with_world
 
 
 async def submit(app: App, sync: str = "notes") -> Job:
@@ -115,34 +115,6 @@ async def counted_once(app: App, job: Job) -> None:
     }
     told = [event.data for event in await app.jobs.events(job.id) if event.kind == "page_read"]
     assert told == [{"page": 0}, {"page": 1}, {"page": 2}]
-
-
-@with_world
-async def test_what_a_source_counts_adds_up_over_the_job_s_life(world: World) -> None:
-    app = await world.at_work(Sync(name="notes", source=ScriptedSource(three_pages)))
-    job = await submit(app)
-
-    await counted_once(app, await world.until(app, job.id))
-
-
-@with_dying_workers
-async def test_a_page_that_is_read_again_after_a_crash_counts_once(world: World) -> None:
-    # Given a worker that dies in the middle of the second page
-    sync = Sync(name="notes", source=ScriptedSource(three_pages))
-    first, second = await world.app(sync), await world.app(sync)
-    job = await submit(first)
-    host = world.loop.host("first")
-    await host.spawn(first.supervisor().start())
-    await world.clock.sleep(15)
-    host.crash()
-
-    # When another goes on
-    await second.supervisor().start()
-    job = await world.until(second, job.id)
-
-    # Then the page counts once
-    assert job.summary.crashes == 1
-    await counted_once(second, job)
 
 
 @with_world

@@ -6,6 +6,7 @@ import pytest
 
 from headgate import App, Chunk, Context, JobState, RetryPolicy, Sync, Transient
 from headgate.flow import recover, rescue
+from tests.flow.sources import taking
 from tests.worlds import ScriptedSource, World, with_dying_workers
 
 CROWD = [f"sync-{number}" for number in range(5)]
@@ -43,11 +44,7 @@ async def test_all_jobs_of_a_lost_worker_are_rescued(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a worker that dies with more jobs in hand than one sweep puts right
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(10)
-        return Chunk()
-
-    syncs = [Sync(name=name, source=ScriptedSource(read, name)) for name in CROWD]
+    syncs = [Sync(name=name, source=ScriptedSource(taking(10), name)) for name in CROWD]
     first, second = await world.app(*syncs), await world.app(*syncs)
     ids = await submit_crowd(first)
     host = world.loop.host("first")
@@ -108,11 +105,7 @@ async def test_a_sweeper_that_another_was_before_wakes_nobody(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a job of a lost worker that two sweepers have found
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(10)
-        return Chunk()
-
-    app = await world.app(Sync(name=CROWD[0], source=ScriptedSource(read, CROWD[0])))
+    app = await world.app(Sync(name=CROWD[0], source=ScriptedSource(taking(10), CROWD[0])))
     await app.jobs.submit(CROWD[0], user_id="ada", connection_id="ada-1")
     host = world.loop.host("lost")
     await host.spawn(app.supervisor().start())

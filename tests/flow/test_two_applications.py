@@ -7,15 +7,12 @@ import pytest
 
 from headgate import App, Chunk, Context, JobState, Lane, RetryPolicy, Sync, Transient
 from headgate.model import change
+from tests.flow.sources import taking
 from tests.worlds import START, ScriptedSource, World, kinds, lanes, with_dying_workers
 
 
 def sync(name: str, *, takes_s: float = 1.0) -> Sync:
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(takes_s)
-        return Chunk()
-
-    return Sync(name=name, source=ScriptedSource(read, name), lane=Lane.COLD)
+    return Sync(name=name, source=ScriptedSource(taking(takes_s), name), lane=Lane.COLD)
 
 
 async def submit(app: App, sync: str, user: str, number: int = 0) -> str:

@@ -29,21 +29,6 @@ async def test_a_user_is_seen_at_most_once_an_hour(world: World) -> None:
 
 
 @with_world
-async def test_who_signs_in_at_a_provider_was_here_in_person(world: World) -> None:
-    site = Site(world)
-    app = await site.app()
-    await site.connect(app)
-    first = (await app.users.get("ada")).last_login_at
-    await world.clock.sleep(2 * 3600)
-
-    await site.connect(app)
-
-    again = (await app.users.get("ada")).last_login_at
-    assert first is not None and again is not None
-    assert again - first >= timedelta(hours=2)
-
-
-@with_world
 async def test_a_token_is_no_sign_that_the_user_is_here_unless_they_are_new(world: World) -> None:
     notes = Activities("notes", base_url="https://notes.example", auth=ApiToken())
     sync = Sync(name="notes", source=notes)
