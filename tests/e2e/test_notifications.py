@@ -270,20 +270,3 @@ async def test_everything_is_tried_by_one_command(place: Place) -> None:
     ended = await place.run("notify", "test", "--email", "eve@example.com")
     assert (ended.code, place.boxes.recipients) == (0, ["ops@example.com", "eve@example.com"])
     assert place.boxes.mails[-1][1]["Subject"] == "This is a test"
-
-
-async def test_a_mail_server_that_is_down_is_told_and_tried_again(place: Place) -> None:
-    place.boxes.answers["RCPT"] = "451 4.7.1 later"
-    ended = await place.run("notify", "test", "--email", "eve@example.com")
-    assert ended.code == 1
-    assert "notify.email has not accepted it in 1 attempt" in ended.stderr
-    assert "notify.email: it answered 451: 4.7.1 later" in ended.stderr
-
-    place.boxes.answers.clear()
-    drained = await place.run(
-        "outbox", "retry", "--state", "failed", "--env", "notify.email", "--yes"
-    )
-    assert drained.code == 0, drained.stderr
-    drained = await place.run("outbox", "drain", "--env", "notify.email")
-    assert "sent 1" in drained.stdout
-    assert place.boxes.recipients == ["eve@example.com"]

@@ -151,15 +151,8 @@ def test_a_system_lacks_what_the_database_does_not_have(site_packages: Path, hea
     assert on_sql["price-history"]["ready"] and not on_dynamodb["price-history"]["ready"]
     assert "an outbox" in on_dynamodb["price-history"]["lacks"]["HEADGATE_DATABASE"]
     assert on_dynamodb["tiny"]["state"] == "ready"
-
-
-def test_a_database_on_the_command_line_is_the_one_that_is_asked(
-    site_packages: Path, headgate: Run
-) -> None:
-    install(site_packages, "nightly", SCHEDULED)
-
+    # A database on the command line is the one that is asked.
     named = headgate("job", "list", "--database", "dynamodb://table", HEADGATE_SYSTEMS="nightly")
-
     assert named.exit_code == 4
     assert "nightly: this system needs schedules" in named.stderr
 
@@ -209,6 +202,8 @@ def test_a_command_whose_name_is_taken_is_told(site_packages: Path, headgate: Ru
 
     assert listed(headgate)["greedy"]["commands_taken"] == ["job"]
     assert "its command 'job' is another's" in headgate("systems").stdout
+    assert "Dump." not in headgate("--help").stdout
+    assert headgate("job", "--help").exit_code == 0
 
 
 def test_its_command_is_among_the_others_and_help_imports_nothing_of_it(
@@ -223,18 +218,6 @@ def test_its_command_is_among_the_others_and_help_imports_nothing_of_it(
     loaded = {name for name in sys.modules if name.startswith("reading_list")}
     assert loaded == {"reading_list"}
     assert "--user" in headgate("reading-list", "--help").stdout
-
-
-def test_a_command_of_headgates_own_is_not_taken_over(site_packages: Path, headgate: Run) -> None:
-    source = """
-from headgate import Command, System
-
-system = System(name="{name}", title="T", commands=[Command("job", "nowhere:job", "Mine now.")])
-"""
-    install(site_packages, "greedy", source)
-
-    assert "Mine now." not in headgate("--help").stdout
-    assert headgate("job", "--help").exit_code == 0
 
 
 # ---- those that are broken ---------------------------------------------------------------------
@@ -297,6 +280,8 @@ def test_an_address_that_leads_nowhere_is_listed_too(site_packages: Path, headga
 
 
 def test_names_in_the_settings_choose(site_packages: Path, headgate: Run) -> None:
+    # Those that ship and lack no setting.
+    before = ready(Settings())
     install(site_packages, "tiny")
     install(site_packages, "other")
 
@@ -305,17 +290,7 @@ def test_names_in_the_settings_choose(site_packages: Path, headgate: Run) -> Non
     assert {name for name, each in told.items() if each["chosen"]} == {"other", SHIPPED[0]}
     assert told["tiny"]["state"] == "not chosen" and not told["tiny"]["ready"]
     assert told["other"]["ready"]
-
-
-def test_only_those_that_are_chosen_and_ready_are_started(
-    site_packages: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(site_packages)
-    # Those that ship and lack no setting.
-    before = ready(Settings())
-    install(site_packages, "tiny")
-    install(site_packages, "other")
-
+    # Those that are chosen and ready are started.
     assert ready(Settings()) == sorted([*before, "other", "tiny"])
     assert ready(Settings(systems="tiny")) == ["tiny"]
     assert ready(Settings(systems="")) == []
@@ -332,12 +307,6 @@ def test_a_name_that_is_not_installed_is_refused_with_those_that_are(
     assert refused.exit_code == 4
     assert "tyni is not installed" in refused.stderr
     assert ", ".join([*SHIPPED, "tiny"]) in " ".join(refused.stderr.split())
-
-
-def test_the_refusal_is_json_for_whoever_asked_for_it(headgate: Run) -> None:
-    refused = headgate("systems", "--json", HEADGATE_SYSTEMS="tyni")
-
-    assert refused.exit_code == 4
-    assert (
-        "HEADGATE_SYSTEMS: tyni is not installed" in json.loads(refused.stdout)["error"]["message"]
-    )
+    told = headgate("systems", "--json", HEADGATE_SYSTEMS="tyni")
+    error = json.loads(told.stdout)["error"]
+    assert (told.exit_code, error["message"].startswith("HEADGATE_SYSTEMS: tyni is")) == (4, True)

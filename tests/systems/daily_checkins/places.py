@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import SecretStr
 
 from headgate import App, Connection, Job, Schedule, Secret, System, SystemClock, WorkerSettings
+from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.foursquare import FoursquareApi, foursquare
 from headgate.connectors.foursquare.api import API_URL, AUTH_URL, NAME
@@ -53,9 +54,12 @@ class Place:
         self.foursquare = sandbox
         self.wire = wire
         self.app = app
-        self.clock = app.clock
         self.check_ins = CheckIns(app)
         self._accounts = itertools.count()
+
+    @property
+    def clock(self) -> Clock:
+        return self.app.clock
 
     async def connect(
         self, user_id: str = "ada", *, account: str | None = None, **more: Any

@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headgate import InvalidInput, Job, JobState, Schedule, SkipReason
+from headgate import InvalidInput, Job, JobState, SkipReason
 from headgate.sandbox.foursquare.world import NewCheckin
 from headgate.systems.daily_checkins import system
 from headgate.systems.daily_checkins.names import SYNC
 from tests.systems.daily_checkins.places import WorldPlace, in_place
+from tests.systems.scheduling import scheduled
 from tests.worlds import as_test
 
 USERS = ("ada", "bob", "cleo", "dan", "eve")
@@ -100,33 +101,26 @@ async def test_an_import_that_somebody_started_is_left_alone(place: WorldPlace) 
 # ---- settings ----------------------------------------------------------------------------------
 
 
-def scheduled() -> tuple[Schedule, ...]:
-    """The schedules that the settings make."""
-    found = system.with_settings(public_url="https://app.example").schedules
-    assert isinstance(found, tuple)
-    return found
-
-
 def test_the_schedule_is_the_seeds_unless_a_setting_says_otherwise(
     client: pytest.MonkeyPatch,
 ) -> None:
-    [schedule] = scheduled()
+    [schedule] = scheduled(system)
     assert (schedule.name, schedule.cron, schedule.tz) == ("daily-check-ins", "0 2 * * *", "UTC")
     assert (schedule.stagger, schedule.active_within) == (2 * MINUTE, 30 * DAY)
 
     client.setenv("HEADGATE_CHECK_INS_CRON", "30 4 * * 1")
     client.setenv("HEADGATE_CHECK_INS_ZONE", "Europe/Berlin")
     client.setenv("HEADGATE_CHECK_INS_ACTIVE_WITHIN", "90d")
-    [schedule] = scheduled()
+    [schedule] = scheduled(system)
     assert (schedule.cron, schedule.tz) == ("30 4 * * 1", "Europe/Berlin")
     assert schedule.active_within == 90 * DAY
 
     client.setenv("HEADGATE_CHECK_INS_FRESH_WITHIN", "24h")
-    [schedule] = scheduled()
+    [schedule] = scheduled(system)
     assert (schedule.cron, schedule.freshness) == (None, DAY)
 
     client.setenv("HEADGATE_CHECK_INS_SCHEDULE", "off")
-    assert scheduled() == ()
+    assert scheduled(system) == ()
 
 
 @pytest.mark.parametrize(
@@ -143,5 +137,5 @@ def test_the_schedule_is_the_seeds_unless_a_setting_says_otherwise(
 def test_a_wrong_setting_is_named(client: pytest.MonkeyPatch, variable: str, value: str) -> None:
     client.setenv(variable, value)
     with pytest.raises(InvalidInput) as refused:
-        scheduled()
+        scheduled(system)
     assert refused.value.field == variable

@@ -122,27 +122,3 @@ async def test_a_redis_that_is_emptied_in_mid_chunk_costs_a_minute_and_no_reques
         assert job.summary.deferrals == 0
         # And by the providers' own counts nothing was ever too much
         assert site.google.meter.overshoot() == site.strava.meter.overshoot() == 0
-
-
-@pytest.mark.servers
-@pytest.mark.fault(15)
-async def test_an_import_outlives_a_redis_that_is_restarted_empty_again_and_again(
-    tmp_path: Path, redis: servers.ValkeyServer
-) -> None:
-    async with working(tmp_path / "history.db", redis) as (site, app):
-        # Given an import in the middle of which Redis is restarted, empty, three times
-        def restart() -> None:
-            redis.stop()
-            redis.start()
-
-        await site.connect_both(app)
-        site.wire.after = at_requests(4, 12, 20, act=restart)
-
-        # When it goes on
-        job = await ended(app, await start(app, DAYS))
-
-        # Then every day is imported, and nothing was ever too much
-        assert job.state is JobState.SUCCESS
-        assert site.external_ids() == site.expected_ids(days_back(DAYS))
-        assert site.google.meter.overshoot() == site.strava.meter.overshoot() == 0
-        assert site.google.requests.count(status=429) == 0
