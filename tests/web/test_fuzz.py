@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 #: The library's own has parameters that are nobody's business.
 Case: TypeAlias = Any
 #: For each way in which an operation is called.
-EXAMPLES = profiles.examples(0.1) if profiles.THOROUGH else 2
+EXAMPLES = profiles.examples(0.1) if profiles.THOROUGH else 1
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -139,6 +139,7 @@ def target(tmp_path: Path) -> Iterator[Target]:
 
 
 @pytest.mark.timeout(1200)  # Only for the profiles with many examples.
+@pytest.mark.hypothesis  # As a property is, it is played at full size with those.
 @pytest.mark.parametrize(
     "role",
     [
@@ -173,7 +174,7 @@ def test_the_api_keeps_to_its_document_whatever_it_is_sent(role: Role, target: T
 
         @seed(20260101)
         @settings(
-            max_examples=max(1, EXAMPLES * len(strategies) // 2),
+            max_examples=max(1, round(EXAMPLES * len(strategies) / 2)),
             deadline=None,
             database=None,
             phases=[Phase.generate],

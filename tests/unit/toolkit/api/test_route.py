@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from headgate import Conflict, System
-from headgate.model.api_key import Role
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.route import (
     IDEMPOTENT,
@@ -24,8 +23,8 @@ from headgate.toolkit.api.route import (
     router,
     write_problems,
 )
-from tests.web.callers import Client, Served, problem, serving
-from tests.worlds import World
+from tests.web.callers import Client, Served, on_server, problem
+from tests.worlds import as_test
 
 routes = router("/v1/books", "Books")
 
@@ -73,84 +72,59 @@ async def broken() -> Response:
 BOOKS = System(name="books", title="Books", routes=f"{__name__}:routes")
 
 
-def asking(
-    folder: Path, main: Callable[[Served, Client], Awaitable[None]], role: Role = Role.USER
-) -> None:
+def asking(folder: Path, main: Callable[[Served, Client], Awaitable[None]]) -> None:
     """Run `main` with a client of ada's."""
 
-    async def run(world: World, served: Served) -> None:
-        await main(served, await served.client(role, "ada"))
+    async def run(served: Served) -> None:
+        await main(served, await served.client())
 
-    serving(folder, run, systems=[BOOKS])
-
-
-def test_a_route_of_a_systems_is_for_those_who_hold_a_key(tmp_path: Path) -> None:
-    async def main(served: Served, ada: Client) -> None:
-        assert (await ada.get("/v1/books/gates")).json() == {"name": "gates of ada"}
-        for method, path in (("GET", "/gates"), ("PUT", "/gates"), ("POST", ""), ("DELETE", "/x")):
-            stranger = await served.with_headers().request(method, f"/v1/books{path}")
-            problem(stranger, 401, "unauthorized")
-
-    asking(tmp_path, main)
+    on_server(folder, run, systems=[BOOKS])
 
 
-def test_a_readers_key_only_reads(tmp_path: Path) -> None:
-    async def main(served: Served, reader: Client) -> None:
-        assert (await reader.get("/v1/books/gates")).status_code == 200
-        problem(await reader.put("/v1/books/gates", json={"name": "x"}), 403, "forbidden")
-        problem(await reader.post("/v1/books"), 403, "forbidden")
-
-    asking(tmp_path, main, Role.READER)
+with_books = as_test(asking, gives=2)
 
 
-def test_what_is_for_an_admin_is_for_nobody_else(tmp_path: Path) -> None:
-    async def main(served: Served, ada: Client) -> None:
-        problem(await ada.delete("/v1/books/gates"), 403, "forbidden")
-        assert (await (await served.admin()).delete("/v1/books/gates")).status_code == 204
-
-    asking(tmp_path, main)
-
-
-def test_every_error_is_a_problem_and_our_own_tells_nothing(tmp_path: Path) -> None:
-    async def main(served: Served, ada: Client) -> None:
-        problem(await ada.put("/v1/books/gates", json={"name": "x"}), 409, "conflict")
-        assert (
-            problem(await ada.put("/v1/books/x", json={}), 422, "invalid_input")["field"] == "name"
-        )
-        problem(await ada.put("/v1/books/x", content=b"{"), 415, "unsupported_media_type")
-        told = problem(await ada.get("/v1/books/broken/by/us"), 500, "internal_error")
-        assert "recipe" not in str(told)
-
-    asking(tmp_path, main)
+@with_books
+async def test_what_is_for_an_admin_is_for_nobody_else(served: Served, ada: Client) -> None:
+    assert (await ada.get("/v1/books/gates")).json() == {"name": "gates of ada"}
+    problem(await ada.delete("/v1/books/gates"), 403, "forbidden")
+    assert (await (await served.admin()).delete("/v1/books/gates")).status_code == 204
 
 
-def test_a_post_with_a_key_is_carried_out_once(tmp_path: Path) -> None:
-    async def main(served: Served, ada: Client) -> None:
-        key = {"Idempotency-Key": "one"}
-        first = await ada.post("/v1/books", headers=key)
-        again = await ada.post("/v1/books", headers=key)
-
-        assert first.status_code == again.status_code == 201
-        assert again.headers["idempotency-replayed"] == "true"
-        other = await ada.post("/v1/books", headers=key, json={"name": "x"})
-        problem(other, 422, "idempotency_key_reused")
-        assert first.json()["name"].endswith(" True")
-        assert (await ada.post("/v1/books")).json()["name"].endswith(" False")
-
-    asking(tmp_path, main)
+@with_books
+async def test_every_error_is_a_problem_and_our_own_tells_nothing(
+    served: Served, ada: Client
+) -> None:
+    problem(await ada.put("/v1/books/gates", json={"name": "x"}), 409, "conflict")
+    assert problem(await ada.put("/v1/books/x", json={}), 422, "invalid_input")["field"] == "name"
+    problem(await ada.put("/v1/books/x", content=b"{"), 415, "unsupported_media_type")
+    told = problem(await ada.get("/v1/books/broken/by/us"), 500, "internal_error")
+    assert "recipe" not in str(told)
 
 
-def test_the_description_names_what_may_go_wrong(tmp_path: Path) -> None:
-    async def main(served: Served, ada: Client) -> None:
-        paths = served.web.openapi()["paths"]
-        get, post = paths["/v1/books/{name}"]["get"], paths["/v1/books"]["post"]
+@with_books
+async def test_a_post_with_a_key_is_carried_out_once(served: Served, ada: Client) -> None:
+    key = {"Idempotency-Key": "one"}
+    first = await ada.post("/v1/books", headers=key)
+    again = await ada.post("/v1/books", headers=key)
 
-        assert set(get["responses"]) >= {"200", "401", "403", "404", "429", "500", "503"}
-        assert set(post["responses"]) >= {"400", "409", "413", "415", "422"}
-        assert "Idempotency-Key" in {each["name"] for each in post["parameters"]}
-        assert get["tags"] == ["Books"] and get["security"]
+    assert first.status_code == again.status_code == 201
+    assert again.headers["idempotency-replayed"] == "true"
+    other = await ada.post("/v1/books", headers=key, json={"name": "x"})
+    problem(other, 422, "idempotency_key_reused")
+    assert first.json()["name"].endswith(" True")
+    assert (await ada.post("/v1/books")).json()["name"].endswith(" False")
 
-    asking(tmp_path, main)
+
+@with_books
+async def test_the_description_names_what_may_go_wrong(served: Served, ada: Client) -> None:
+    paths = served.web.openapi()["paths"]
+    get, post = paths["/v1/books/{name}"]["get"], paths["/v1/books"]["post"]
+
+    assert set(get["responses"]) >= {"200", "401", "403", "404", "429", "500", "503"}
+    assert set(post["responses"]) >= {"400", "409", "413", "415", "422"}
+    assert "Idempotency-Key" in {each["name"] for each in post["parameters"]}
+    assert get["tags"] == ["Books"] and get["security"]
 
 
 @pytest.mark.parametrize("declare", [get_problems, write_problems, post_problems])
