@@ -159,7 +159,7 @@ async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_j
     for begin in range(0, len(told), 9):
         await store.table.write_batch(told[begin : begin + 9])
     await settled(store, change.succeed(old, tally(), {}))
-    for _ in range(70):
+    for _ in range(60):
         clock.advance(1)
         later = await run_one(store, user_id="ada", connection_id="c1")
         await settled(store, change.succeed(later, tally(), {}))
@@ -177,7 +177,7 @@ async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_j
         if name == "batch_get_item"
         for of_table in request["RequestItems"].values()
     ]
-    assert sum(reads) < 60
+    assert sum(reads) < 55
 
 
 async def test_a_job_that_is_retried_while_it_is_pruned_stays(
@@ -718,7 +718,7 @@ async def test_a_hint_claims_its_job_once(store: DynamoStore) -> None:
 async def test_an_application_may_have_more_syncs_than_a_condition_names_at_once(
     store: DynamoStore, client: FaultyClient
 ) -> None:
-    others = [f"other_{number}" for number in range(150)]
+    others = [f"other_{number}" for number in range(110)]
     large = DynamoStore(store.table, [*others, *SYNCS])
     job = await submit_one(large)
 

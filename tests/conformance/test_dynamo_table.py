@@ -17,114 +17,118 @@ from headgate.store.dynamodb.keys import in_index
 from headgate.store.dynamodb.table import DynamoTable, KeyRange
 from headgate.store.dynamodb.writes import IS_NEW, Check, Delete, Put, Update, Write
 from tests import dynamo
-from tests.dynamo_faults import Fault, first
+from tests.dynamo_faults import Fault, FaultyClient, first
 
 KEY = ("a", "b")
+COUNT = Update(at=KEY, change="ADD #n :one", values={"one": 1})
 
 
-async def test_an_item_is_read_as_it_was_written(dynamo_table: DynamoTable) -> None:
-    values = {
-        "text": "é",
-        "number": -7,
-        "share": 0.1,
-        "yes": True,
-        "none": None,
-        "bytes": b"\0\xff",
-    }
-    item = {"pk": "a", "sk": "b", **values, "list": [1, {"deep": "x"}]}
-    await dynamo_table.write(Put(item=item))
-    assert await dynamo_table.get(KEY) == item
-    assert await dynamo_table.get(("a", "other")) is None
+@pytest.fixture
+def table(dynamo_table: DynamoTable) -> DynamoTable:
+    """An open, empty table on each emulator in turn."""
+    return dynamo_table
 
 
-async def test_a_condition_that_fails_tells_what_was_found(dynamo_table: DynamoTable) -> None:
-    await dynamo_table.write(Put(item={"pk": "a", "sk": "b", "state": 1}))
+@pytest.fixture
+def client(table: DynamoTable) -> FaultyClient:
+    """The client of the table, which can fail on purpose."""
+    return dynamo.client_of(table)
+
+
+async def test_an_item_is_read_as_it_was_written(table: DynamoTable) -> None:
+    values = {"text": "é", "number": -7, "share": 0.1, "yes": True, "none": None}
+    item = {"pk": "a", "sk": "b", **values, "bytes": b"\0\xff", "list": [1, {"deep": "x"}]}
+    await table.write(Put(item=item))
+    assert await table.get(KEY) == item
+    assert await table.get(("a", "other")) is None
+
+
+async def test_a_condition_that_fails_tells_what_was_found(table: DynamoTable) -> None:
+    await table.write(Put(item={"pk": "a", "sk": "b", "state": 1}))
     with pytest.raises(ConditionFailed) as failed:
-        await dynamo_table.write(Put(item={"pk": "a", "sk": "b"}, condition=IS_NEW))
+        await table.write(Put(item={"pk": "a", "sk": "b"}, condition=IS_NEW))
     assert failed.value.found == [{"pk": "a", "sk": "b", "state": 1}]
 
 
-async def test_a_transaction_writes_all_or_nothing(dynamo_table: DynamoTable) -> None:
-    await dynamo_table.write(Put(item={"pk": "a", "sk": "b", "n": 1}))
+async def test_a_transaction_writes_all_or_nothing(table: DynamoTable) -> None:
+    await table.write(Put(item={"pk": "a", "sk": "b", "n": 1}))
     writes: list[Write] = [
         Put(item={"pk": "c", "sk": "d"}),
         Update(at=KEY, change="SET #n = :new", condition="#n = :old", values={"new": 2, "old": 9}),
     ]
     with pytest.raises(ConditionFailed) as failed:
-        await dynamo_table.transact(writes)
+        await table.transact(writes)
     assert failed.value.failed == [False, True]
-    assert await dynamo_table.get(("c", "d")) is None
+    assert await table.get(("c", "d")) is None
     check = Check(at=KEY, condition="#n = :n", values={"n": 1})
-    await dynamo_table.transact([writes[0], check])
-    assert await dynamo_table.get(("c", "d")) is not None
+    await table.transact([writes[0], check])
+    assert await table.get(("c", "d")) is not None
 
 
-async def test_many_items_are_written_read_and_deleted(dynamo_table: DynamoTable) -> None:
+async def test_many_items_are_written_read_and_deleted(table: DynamoTable) -> None:
     items = [{"pk": "many", "sk": f"{number:03d}", "n": number} for number in range(230)]
-    await dynamo_table.write_batch(items)
+    await table.write_batch(items)
     keys = [("many", f"{number:03d}") for number in range(230)]
-    found = await dynamo_table.get_many([*keys, ("many", "none")], ["n"])
+    found = await table.get_many([*keys, ("many", "none")], ["n"])
     assert [found[key]["n"] for key in keys] == list(range(230))
-    await dynamo_table.write_batch(deletes=keys[:200])
-    left = await dynamo_table.query_all(KeyRange(pk="many"), limit=1000)
+    await table.write_batch(deletes=keys[:200])
+    left = await table.query_all(KeyRange(pk="many"), limit=1000)
     assert [item["n"] for item in left] == list(range(200, 230))
 
 
 async def test_what_is_left_undone_of_a_batch_is_asked_for_again_some_times(
-    dynamo_table: DynamoTable,
+    table: DynamoTable, client: FaultyClient
 ) -> None:
     items = [{"pk": "many", "sk": f"{number:03d}"} for number in range(20)]
     keys = [(item["pk"], item["sk"]) for item in items]
-    client = dynamo.client_of(dynamo_table)
 
     client.batch_max = 4
-    await dynamo_table.write_batch(items)
-    assert set(await dynamo_table.get_many(keys)) == set(keys)
-    await dynamo_table.write_batch(deletes=keys[:15])
+    await table.write_batch(items)
+    assert set(await table.get_many(keys)) == set(keys)
+    await table.write_batch(deletes=keys[:15])
     client.batch_max = None
-    assert set(await dynamo_table.get_many(keys)) == set(keys[15:])
+    assert set(await table.get_many(keys)) == set(keys[15:])
 
     client.batch_max = 0
     with pytest.raises(StoreUnavailable):
-        await dynamo_table.get_many(keys)
+        await table.get_many(keys)
     with pytest.raises(StoreUnavailable):
-        await dynamo_table.write_batch(items)
+        await table.write_batch(items)
 
 
-async def test_more_than_a_megabyte_is_counted_whole(dynamo_table: DynamoTable) -> None:
+async def test_more_than_a_megabyte_is_counted_whole(
+    table: DynamoTable, client: FaultyClient
+) -> None:
     for number in range(14):
-        await dynamo_table.write(
-            Put(item={"pk": "large", "sk": f"{number:02d}", "text": "x" * 100_000})
-        )
+        await table.write(Put(item={"pk": "large", "sk": f"{number:02d}", "text": "x" * 100_000}))
 
-    assert await dynamo_table.count(KeyRange(pk="large")) == 14
-    assert dynamo.client_of(dynamo_table).sent["query"] == 2
+    assert await table.count(KeyRange(pk="large")) == 14
+    assert client.sent["query"] == 2
 
 
-async def test_a_range_is_read_in_pages(dynamo_table: DynamoTable) -> None:
+async def test_a_range_is_read_in_pages(table: DynamoTable) -> None:
     for number in range(9):
         item = {"pk": f"{number}", "sk": "x", **in_index(BY_STATE, "one", f"{number}")}
-        await dynamo_table.write(Put(item=item))
+        await table.write(Put(item=item))
     which = KeyRange(pk="one", first="2", last="6", index=BY_STATE, newest_first=True)
-    page = await dynamo_table.query(which, limit=2)
-    rest = await dynamo_table.query(which, after=page.after)
+    page = await table.query(which, limit=2)
+    rest = await table.query(which, after=page.after)
     assert [item["pk"] for item in (*page.items, *rest.items)] == list("65432")
     assert rest.after is None
-    assert await dynamo_table.count(which) == 5
+    assert await table.count(which) == 5
 
 
 async def test_a_filtered_range_reads_little_where_most_match_and_all_where_few_do(
-    dynamo_table: DynamoTable,
+    table: DynamoTable, client: FaultyClient
 ) -> None:
     items = [{"pk": "many", "sk": f"{n:03d}", "even": n % 2 == 0} for n in range(200)]
-    await dynamo_table.write_batch(items)
-    client = dynamo.client_of(dynamo_table)
+    await table.write_batch(items)
 
     async def read(even: bool, first: str, limit: int) -> tuple[int, list[int | None]]:
         client.requests.clear()
         values = {"even": even}
         which = KeyRange(pk="many", first=first, where="#even = :even", values=values)
-        found = await dynamo_table.query_all(which, limit=limit)
+        found = await table.query_all(which, limit=limit)
         return len(found), [request.get("Limit") for _, request in client.requests]
 
     assert await read(True, "000", 1) == (1, [1])
@@ -134,18 +138,19 @@ async def test_a_filtered_range_reads_little_where_most_match_and_all_where_few_
     assert await read(True, "000", 0) == (0, [])
 
 
-async def test_a_key_that_no_item_can_have_is_not_asked_for(dynamo_table: DynamoTable) -> None:
-    await dynamo_table.write(Put(item={"pk": "a", "sk": "k" * 1023}))
-    await dynamo_table.write(Put(item={"pk": "a", "sk": "l"}))
-    client = dynamo.client_of(dynamo_table)
+async def test_a_key_that_no_item_can_have_is_not_asked_for(
+    table: DynamoTable, client: FaultyClient
+) -> None:
+    await table.write(Put(item={"pk": "a", "sk": "k" * 1023}))
+    await table.write(Put(item={"pk": "a", "sk": "l"}))
     client.requests.clear()
     long = "k" * 1022 + "é" * 100
 
-    assert await dynamo_table.get(("a", long)) is None
-    assert await dynamo_table.get(("p" * 3000, "b")) is None
-    assert set(await dynamo_table.get_many([("a", long), ("a", "l"), ("a", "")])) == {("a", "l")}
-    after = await dynamo_table.query_all(KeyRange(pk="a", first=long), limit=10)
-    before = await dynamo_table.query_all(KeyRange(pk="a", last=long), limit=10)
+    assert await table.get(("a", long)) is None
+    assert await table.get(("p" * 3000, "b")) is None
+    assert set(await table.get_many([("a", long), ("a", "l"), ("a", "")])) == {("a", "l")}
+    after = await table.query_all(KeyRange(pk="a", first=long), limit=10)
+    before = await table.query_all(KeyRange(pk="a", last=long), limit=10)
 
     assert [item["sk"] for item in after] == ["l"]
     assert [item["sk"] for item in before] == ["k" * 1023]
@@ -165,41 +170,40 @@ def _texts(request: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("fault", list(Fault))
-async def test_a_read_is_repeated_after_any_fault(dynamo_table: DynamoTable, fault: Fault) -> None:
-    await dynamo_table.write(Put(item={"pk": "a", "sk": "b"}))
-    client = dynamo.client_of(dynamo_table)
+async def test_a_read_is_repeated_after_any_fault(
+    table: DynamoTable, client: FaultyClient, fault: Fault
+) -> None:
+    await table.write(Put(item={"pk": "a", "sk": "b"}))
     client.choose = first(TRIES_MAX - 1, fault, of="get_item")
-    assert await dynamo_table.get(KEY) is not None
+    assert await table.get(KEY) is not None
     client.choose = first(TRIES_MAX, fault, of="get_item")
     with pytest.raises(StoreUnavailable):
-        await dynamo_table.get(KEY)
+        await table.get(KEY)
 
 
 @pytest.mark.parametrize("fault", list(Fault))
 async def test_a_transaction_is_made_once_whatever_happens(
-    dynamo_table: DynamoTable, fault: Fault
+    table: DynamoTable, client: FaultyClient, fault: Fault
 ) -> None:
     """Where the server does not know it by its token, the outcome counts as unknown."""
-    client = dynamo.client_of(dynamo_table)
     client.choose = first(2, fault, of="transact_write_items")
     count = Update(at=KEY, change="ADD #n :one", condition=IS_NEW, values={"one": 1})
     try:
-        await dynamo_table.transact([count])
+        await table.transact([count])
     except StoreUnavailable:
         assert fault is Fault.ANSWER_LOST
-    item = await dynamo_table.get(KEY)
+    item = await table.get(KEY)
     assert item is not None
     assert item["n"] == 1
 
 
 async def test_a_transaction_has_one_token_however_often_it_is_sent(
-    dynamo_table: DynamoTable,
+    table: DynamoTable, client: FaultyClient
 ) -> None:
     """By it DynamoDB knows a transaction that it has made; not every emulator does."""
-    client = dynamo.client_of(dynamo_table)
     client.choose = first(2, Fault.UNREACHABLE, of="transact_write_items")
     for number in range(2):
-        await dynamo_table.transact([Put(item={"pk": f"{number}", "sk": "b"})])
+        await table.transact([Put(item={"pk": f"{number}", "sk": "b"})])
 
     sent = [request for name, request in client.requests if name == "transact_write_items"]
     tokens = [request["ClientRequestToken"] for request in sent]
@@ -208,20 +212,18 @@ async def test_a_transaction_has_one_token_however_often_it_is_sent(
 
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.UNREACHABLE, Fault.ERROR])
 async def test_the_outcome_of_a_write_without_an_answer_is_unknown(
-    dynamo_table: DynamoTable, fault: Fault
+    table: DynamoTable, client: FaultyClient, fault: Fault
 ) -> None:
-    client = dynamo.client_of(dynamo_table)
     client.choose = first(1, fault, of="update_item")
     with pytest.raises(StoreUnavailable):
-        await dynamo_table.write(Update(at=KEY, change="ADD #n :one", values={"one": 1}))
+        await table.write(COUNT)
     assert client.sent["update_item"] == 1
 
 
 async def test_a_failure_of_what_stands_before_dynamodb_is_no_answer(
-    dynamo_table: DynamoTable,
+    table: DynamoTable, client: FaultyClient
 ) -> None:
     """Its answer has a status, and no name that DynamoDB gives to an error."""
-    client = dynamo.client_of(dynamo_table)
 
     def fail(operation: str, request: Any) -> None:
         client.choose = None
@@ -229,28 +231,29 @@ async def test_a_failure_of_what_stands_before_dynamodb_is_no_answer(
         raise ClientError(answer, operation)  # type: ignore[arg-type]
 
     client.choose = fail
-    assert await dynamo_table.get(KEY) is None
+    assert await table.get(KEY) is None
     assert client.sent["get_item"] == 2
     client.choose = fail
     with pytest.raises(StoreUnavailable):
-        await dynamo_table.write(Update(at=KEY, change="ADD #n :one", values={"one": 1}))
+        await table.write(COUNT)
     assert client.sent["update_item"] == 1
 
 
 @pytest.mark.parametrize("fault", [Fault.THROUGHPUT, Fault.THROTTLED, Fault.CONFLICT])
 async def test_a_refused_write_is_sent_again_after_growing_rests(
-    dynamo_table: DynamoTable, clock: ManualClock, fault: Fault
+    table: DynamoTable, client: FaultyClient, clock: ManualClock, fault: Fault
 ) -> None:
-    client, began = dynamo.client_of(dynamo_table), clock.now()
+    began = clock.now()
     client.choose = first(4, fault, of="update_item")
-    await dynamo_table.write(Update(at=KEY, change="ADD #n :one", values={"one": 1}))
+    await table.write(COUNT)
     assert client.sent["update_item"] == 5
     # 50, 100, 200 and 400 ms, each at least half of that.
     assert timedelta(seconds=0.375) <= clock.now() - began <= timedelta(seconds=0.75)
 
 
-async def test_what_dynamodb_would_refuse_is_not_sent(dynamo_table: DynamoTable) -> None:
-    client = dynamo.client_of(dynamo_table)
+async def test_what_dynamodb_would_refuse_is_not_sent(
+    table: DynamoTable, client: FaultyClient
+) -> None:
     client.sent.clear()
     big = "x" * (ITEM_BYTES_MAX // 2)
     refused: list[list[Write]] = [
@@ -263,7 +266,7 @@ async def test_what_dynamodb_would_refuse_is_not_sent(dynamo_table: DynamoTable)
     ]
     for writes in refused:
         with pytest.raises(ItemTooLarge):
-            await dynamo_table.transact(writes)
+            await table.transact(writes)
     assert not client.sent
 
 
@@ -298,9 +301,9 @@ async def test_a_table_is_whole_whoever_was_interrupted_while_it_was_made(
 
 
 async def test_of_two_who_make_a_table_at_once_both_go_on(
-    dynamo_table: DynamoTable, clock: ManualClock
+    table: DynamoTable, clock: ManualClock
 ) -> None:
-    slower, faster = [await _beside(dynamo_table, clock) for _ in range(2)]
+    slower, faster = [await _beside(table, clock) for _ in range(2)]
     client = dynamo.client_of(slower)
 
     def see_none(operation: str, request: Any) -> None:

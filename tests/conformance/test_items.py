@@ -156,27 +156,23 @@ async def test_what_has_no_id_is_unavailable_without_a_request_until_it_has_one(
     # Then it alone is set going
     assert told == RegisterResult(0, 1)
     assert ids(await claim(items, 10)) == [first.id]
+    # And the other is not by an id that is another item's
+    assert await items.register([replace(second, external_id="e1")]) == RegisterResult(0, 0)
     assert (await items.get(second.id)).state is ItemState.UNAVAILABLE
 
 
-async def test_an_id_that_is_another_items_does_not_appear(items: ItemStore) -> None:
-    manual = new_item(external_id=None)
-    await items.register([manual, new_item(external_id="e1")])
-
-    assert await items.register([replace(manual, external_id="e1")]) == RegisterResult(0, 0)
-    assert (await items.get(manual.id)).state is ItemState.UNAVAILABLE
-
-
-async def test_what_the_provider_has_nothing_for_is_not_set_going_by_being_found_again(
+async def test_what_has_ended_is_not_set_going_or_hurried_by_being_found_again(
     items: ItemStore,
 ) -> None:
-    found = new_item()
-    await items.register([found])
-    [item] = await claim(items)
-    await settled(items, change.find_nothing(item, reason="NoData: 404"))
+    for unavailable in (True, False):
+        item = await claim_one(items)
+        made = change.find_nothing(item, reason="404") if unavailable else change.succeed(item)
+        ended = await settled(items, made, None if unavailable else DOCUMENT)
 
-    assert await items.register([found]) == RegisterResult(0, 0)
-    assert (await items.get(found.id)).state is ItemState.UNAVAILABLE
+        again = new_item(id=item.id, external_id=item.external_id, lane=Lane.HOT)
+        assert await items.register([again]) == RegisterResult(0, 0)
+        found = await items.get(item.id)
+        assert (found.state, found.lane) == (ended.state, Lane.COLD)
 
 
 async def test_many_are_registered_together(items: ItemStore) -> None:
@@ -225,15 +221,6 @@ async def test_what_is_registered_again_as_hot_goes_first(items: ItemStore) -> N
     assert (item.id, item.lane) == (wanted, Lane.HOT)
     await settled(items, change.release(item))
     assert ids(await claim(items, 2)) == [wanted, old]
-
-
-async def test_what_is_over_is_not_hurried(items: ItemStore) -> None:
-    item = await claim_one(items)
-    await settled(items, change.succeed(item), DOCUMENT)
-
-    await items.register([new_item(id=item.id, lane=Lane.HOT)])
-
-    assert (await items.get(item.id)).lane is Lane.COLD
 
 
 async def test_the_next_is_due_when_it_waits_for_that_or_anothers_claim_ends(
@@ -334,23 +321,19 @@ async def test_a_deferral_waits_until_the_reset_and_burns_no_try(
 # ---- the fence ---------------------------------------------------------------------------------
 
 
-async def test_a_reset_shuts_the_holder_out(items: ItemStore) -> None:
-    item = await claim_one(items)
-
-    fresh = await reset_item(items, item.id)
-
-    assert (fresh.state, fresh.token) == (ItemState.PENDING, item.token + 1)
-    assert await lost(items, change.succeed(item), DOCUMENT)
-    assert await items.extend([Claim(item.id, item.token)], lease=LEASE) == {}
-
-
-async def test_a_reset_starts_an_item_afresh_from_every_state(items: ItemStore) -> None:
+async def test_a_reset_starts_an_item_afresh_from_every_state_and_shuts_its_holder_out(
+    items: ItemStore,
+) -> None:
     for state in ItemState:
         item = await brought_to(items, state)
 
         fresh = await reset_item(items, item.id)
 
         assert (fresh.state, fresh.deferred_until) == (ItemState.PENDING, None)
+        if state is ItemState.FETCHING:
+            assert fresh.token == item.token + 1
+            assert await lost(items, change.succeed(item), DOCUMENT)
+            assert await items.extend([Claim(item.id, item.token)], lease=LEASE) == {}
         assert ids(await claim(items)) == [item.id]
 
 

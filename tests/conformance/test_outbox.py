@@ -292,10 +292,7 @@ async def test_deliveries_are_listed_and_counted_by_what_is_asked(outbox: SqlOut
     counts = await outbox.count_deliveries(DeliveryFilter())
     assert counts["local"][DeliveryState.SENT] == 3
     assert counts["local"][DeliveryState.PENDING] == 3
-    assert counts["staging"] == {
-        **dict.fromkeys(DeliveryState, 0),
-        DeliveryState.PENDING: 4,
-    }
+    assert counts["staging"] == dict.fromkeys(DeliveryState, 0) | {DeliveryState.PENDING: 4}
 
 
 async def test_a_stopped_target_keeps_its_first_reason_until_it_is_resumed(

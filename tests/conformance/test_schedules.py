@@ -10,7 +10,7 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
 from headgate.model import change
-from headgate.model.job import EventKind, Lane, Reason
+from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.schedule import ScheduleState, SkipReason, Tick, TickKind, TickUser
 from headgate.model.states import ConnectionState, JobState
 from headgate.model.user import Frequency, Preferences
@@ -57,6 +57,16 @@ async def schedules(database: Database) -> SqlSchedules:
     return schedules
 
 
+async def end(store: SqlStore, job: Job, *, succeeds: bool) -> None:
+    """Let a running job succeed, or fail."""
+    made = (
+        change.succeed(job, tally(), {})
+        if succeeds
+        else change.fail(job, reason=Reason.REFUSED, error="no")
+    )
+    await settled(store, made)
+
+
 async def state_of(schedules: SqlSchedules) -> ScheduleState:
     _, [state] = await schedules.states([NIGHTLY.name])
     return state
@@ -65,7 +75,7 @@ async def state_of(schedules: SqlSchedules) -> ScheduleState:
 # ---- declaring ---------------------------------------------------------------------------------
 
 
-async def test_a_schedule_is_stored_once_and_kept_as_it_is(
+async def test_a_schedule_is_stored_once_and_kept_as_it_is_defined(
     schedules: SqlSchedules, clock: ManualClock
 ) -> None:
     first = await state_of(schedules)
@@ -77,11 +87,7 @@ async def test_a_schedule_is_stored_once_and_kept_as_it_is(
     await schedules.declare([msgspec.structs.replace(NIGHTLY, next_tick_at=START + DAY)])
 
     assert await state_of(schedules) == first
-
-
-async def test_a_schedule_that_is_defined_otherwise_ticks_otherwise(
-    schedules: SqlSchedules,
-) -> None:
+    # One that is defined otherwise ticks otherwise
     await schedules.declare([DeclaredSchedule("nightly", "cron 0 4 * * * in UTC", START + DAY)])
 
     state = await state_of(schedules)
@@ -276,8 +282,7 @@ async def test_the_key_alone_keeps_a_user_from_a_second_job(
     schedules: SqlSchedules, store: SqlStore
 ) -> None:
     await schedules.fire(new_tick([1]))
-    running = await stores.claim_one(store)
-    await settled(store, change.succeed(running, tally(), {}))
+    await end(store, await stores.claim_one(store), succeeds=True)
 
     # As if the guard and the ticks had been lost.
     again = new_tick([1], planned=None, kind=TickKind.MANUAL, asked_by="x", tick=START + MINUTE)
@@ -289,17 +294,15 @@ async def test_the_key_alone_keeps_a_user_from_a_second_job(
     assert len(await store.list_jobs(JobFilter(), limit=10)) == 1
 
 
-async def test_a_tick_that_somebody_asks_for_moves_nothing(schedules: SqlSchedules) -> None:
+async def test_ticks_that_nobody_fires_are_passed_over_and_one_that_is_asked_for_moves_nothing(
+    schedules: SqlSchedules,
+) -> None:
     before = await state_of(schedules)
-    fired = await schedules.fire(
-        new_tick(tick=START + MINUTE, planned=None, kind=TickKind.MANUAL, asked_by="ada")
-    )
-
+    asked = new_tick(tick=START + MINUTE, planned=None, kind=TickKind.MANUAL, asked_by="ada")
+    fired = await schedules.fire(asked)
     assert fired is not None and fired.tick.asked_by == "ada"
     assert await state_of(schedules) == before
 
-
-async def test_ticks_that_nobody_fires_are_passed_over(schedules: SqlSchedules) -> None:
     moved = {"planned": START, "next_tick_at": START + DAY}
 
     assert await schedules.advance("nightly", NIGHTLY.definition, **moved)
@@ -329,11 +332,8 @@ async def test_a_pause_says_who_and_why_and_who_was_first_stays(
     clock.advance(60)
     paused, changed = await schedules.pause("nightly", by="ada", reason="maintenance")
     assert changed
-    assert (paused.paused_at, paused.paused_by, paused.pause_reason) == (
-        clock.now(),
-        "ada",
-        "maintenance",
-    )
+    who = (paused.paused_at, paused.paused_by, paused.pause_reason)
+    assert who == (clock.now(), "ada", "maintenance")
 
     assert await schedules.pause("nightly", by="bob", reason=None) == (paused, False)
     resumed, changed = await schedules.resume("nightly", next_tick_at=START + DAY)
@@ -341,9 +341,7 @@ async def test_a_pause_says_who_and_why_and_who_was_first_stays(
     assert (resumed.paused_at, resumed.paused_by, resumed.pause_reason) == (None, None, None)
     assert resumed.next_tick_at == START + DAY
     assert await schedules.resume("nightly", next_tick_at=START) == (resumed, False)
-
-
-async def test_a_schedule_that_was_never_stored_cannot_be_paused(schedules: SqlSchedules) -> None:
+    # One that was never stored cannot be paused
     with pytest.raises(NotFound, match="'other' is stored yet"):
         await schedules.pause("other", by="ada", reason=None)
 
@@ -459,12 +457,7 @@ async def test_ages_are_told_where_they_are_wanted(
         clock.advance(60)
         times.append(clock.now())
         running = await stores.run_one(store, connection_id="connection_00001")
-        ending = (
-            change.succeed(running, tally(), {})
-            if succeeds
-            else change.fail(running, reason=Reason.REFUSED, error="no")
-        )
-        await settled(store, ending)
+        await end(store, running, succeeds=succeeds)
     query = msgspec.structs.replace(QUERY, ages=True)
 
     _, [first, second] = await schedules.candidates(query, after=None, limit=10)
@@ -486,16 +479,11 @@ async def ended_ticks(schedules: SqlSchedules, store: SqlStore, clock: ManualClo
         clock.advance(3600)
         for _ in range(2):
             job = await stores.claim_one(store)
-            ending = (
-                change.succeed(job, tally(), {})
-                if job.user_id == "user_00001"
-                else change.fail(job, reason=Reason.REFUSED, error="no")
-            )
-            await settled(store, ending)
+            await end(store, job, succeeds=job.user_id == "user_00001")
         clock.advance(DAY.total_seconds() - 3600)
 
 
-async def test_history_tells_what_became_of_the_jobs_of_each_tick(
+async def test_history_tells_what_became_of_the_jobs_of_each_tick_and_who_keeps_failing(
     schedules: SqlSchedules, store: SqlStore, clock: ManualClock
 ) -> None:
     await ended_ticks(schedules, store, clock)
@@ -515,12 +503,7 @@ async def test_history_tells_what_became_of_the_jobs_of_each_tick(
     assert await schedules.counts_since(clock.now()) == {}
     assert await schedules.skip_counts("nightly", START) == {SkipReason.INACTIVE: 1}
 
-
-async def test_users_who_keep_failing_are_named(
-    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
-) -> None:
-    await ended_ticks(schedules, store, clock)
-
+    # And users who keep failing are named
     async def failing(least: int) -> list[UserFailures]:
         return list(await schedules.failing_users("nightly", START, least=least, limit=10))
 

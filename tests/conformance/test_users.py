@@ -1,10 +1,12 @@
 """Users on every database: made when needed, seen at most once an hour, paused by somebody."""
 
 import asyncio
+import itertools
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import update
 
 from headgate.base.clock import ManualClock
@@ -105,11 +107,8 @@ async def test_a_pause_says_who_and_why_and_the_first_one_stays(
 
     paused, changed = await users.pause("ada", by="support", reason="asked for it")
     assert changed
-    assert (paused.paused_at, paused.paused_by, paused.pause_reason) == (
-        START,
-        "support",
-        "asked for it",
-    )
+    who = (paused.paused_at, paused.paused_by, paused.pause_reason)
+    assert who == (START, "support", "asked for it")
     clock.advance(60)
     assert await users.pause("ada", by="another") == (paused, False)
 
@@ -155,14 +154,12 @@ async def test_a_login_is_written_once_an_hour(users: UserStore, clock: ManualCl
     assert user.created_at == START
 
 
-@pytest.mark.parametrize("known", [True, False])
-async def test_of_logins_at_the_same_moment_one_is_written(users: UserStore, known: bool) -> None:
-    if known:
-        await users.set_plan("ada", "free")
+async def test_of_logins_at_the_same_moment_one_is_written(users: UserStore) -> None:
+    await users.set_plan("known", "free")
 
-    written = await asyncio.gather(*(users.write_login("ada") for _ in range(8)))
-
-    assert sum(written) == 1
+    for user_id in ("known", "unknown"):
+        written = await asyncio.gather(*(users.write_login(user_id) for _ in range(8)))
+        assert sum(written) == 1
 
 
 async def test_a_login_changes_nothing_else(users: UserStore) -> None:
@@ -178,17 +175,6 @@ async def test_a_login_changes_nothing_else(users: UserStore) -> None:
 
 
 # ---- connecting --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("in_person", [True, False])
-async def test_connecting_makes_the_user_who_counts_as_seen(
-    users: UserStore, connections: ConnectionStores, in_person: bool
-) -> None:
-    assert await connections.add(new(), in_person=in_person) is not None
-
-    assert await users.get("ada") == User(
-        id="ada", last_login_at=START, created_at=START, updated_at=START
-    )
 
 
 async def test_only_who_connects_in_person_is_seen_again(
@@ -208,16 +194,16 @@ async def test_only_who_connects_in_person_is_seen_again(
 async def test_who_was_never_seen_counts_as_seen_when_connected(
     users: UserStore, connections: ConnectionStores
 ) -> None:
-    # Given users whom the application told of before they connected
-    for user_id in ("ada", "bob"):
-        await users.set_plan(user_id, "premium")
+    # Given users of whom the application told before they connected, or did not
+    for in_person, told in itertools.product((True, False), (True, False)):
+        name = f"{in_person} {told}"
+        if told:
+            await users.set_plan(name, "premium")
 
-    await connections.add(new())
-    await connections.add(new("conn_2", user_id="bob"), in_person=True)
+        assert await connections.add(new(name, user_id=name), in_person=in_person) is not None
 
-    for user_id in ("ada", "bob"):
-        user = await users.get(user_id)
-        assert (user.plan, user.last_login_at) == ("premium", START)
+        seen = User(id=name, last_login_at=START, created_at=START, updated_at=START)
+        assert await users.get(name) == replace(seen, plan="premium" if told else None)
 
 
 async def test_a_connection_that_is_not_made_makes_no_user(
