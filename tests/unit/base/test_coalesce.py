@@ -1,7 +1,7 @@
 """The coalescer: what comes while one batch is written makes the next."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
 
@@ -38,23 +38,15 @@ async def until(holds: Callable[[], bool]) -> None:
             await turn()
 
 
-async def answers_of(*callers: asyncio.Task[int]) -> list[int | BaseException]:
+async def answers_of(*callers: Awaitable[int]) -> list[int | BaseException]:
     async with asyncio.timeout(SOON_S):
         return await asyncio.gather(*callers, return_exceptions=True)
 
 
-async def submit_all(coalescer: Coalescer[int, int], items: range) -> list[int]:
-    async with asyncio.timeout(SOON_S):
-        return await asyncio.gather(*map(coalescer.submit, items))
-
-
-async def test_items_that_come_together_make_one_batch_with_an_answer_for_each() -> None:
-    batches: Batches = []
-
-    answers = await submit_all(doubling(batches), range(5))
-
-    assert answers == [0, 2, 4, 6, 8]
-    assert batches == [[0, 1, 2, 3, 4]]
+async def submit_all(
+    coalescer: Coalescer[int, int], items: Iterable[int]
+) -> list[int | BaseException]:
+    return await answers_of(*map(coalescer.submit, items))
 
 
 async def test_what_comes_while_a_batch_is_written_makes_the_next() -> None:
@@ -77,12 +69,16 @@ async def test_what_comes_while_a_batch_is_written_makes_the_next() -> None:
     assert batches == [[1], [2, 3, 4]]
 
 
-async def test_a_batch_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coalesce, "BATCH_MAX", 4)
+async def test_items_that_come_together_make_batches_of_a_limit_with_an_answer_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     batches: Batches = []
+    assert await submit_all(doubling(batches), range(5)) == [0, 2, 4, 6, 8]
+    assert batches == [[0, 1, 2, 3, 4]]
 
+    monkeypatch.setattr(coalesce, "BATCH_MAX", 4)
+    batches.clear()
     await submit_all(doubling(batches), range(10))
-
     assert [len(batch) for batch in batches] == [4, 4, 2]
 
 
@@ -100,9 +96,7 @@ async def test_an_error_for_one_item_is_that_items_alone() -> None:
     async def run(items: list[int]) -> list[int | Exception]:
         return [ValueError("odd") if item % 2 else item for item in items]
 
-    answers = await asyncio.gather(
-        *map(Coalescer[int, int](run).submit, range(4)), return_exceptions=True
-    )
+    answers = await submit_all(Coalescer(run), range(4))
 
     assert [answers[0], answers[2]] == [0, 2]
     assert isinstance(answers[1], ValueError)
@@ -122,7 +116,7 @@ async def test_a_batch_that_fails_whole_tells_every_caller_and_the_next_goes_thr
 
     # When three come while it is away, and one after
     coalescer: Coalescer[int, int] = Coalescer(run)
-    answers = await asyncio.gather(*map(coalescer.submit, range(3)), return_exceptions=True)
+    answers = await submit_all(coalescer, range(3))
 
     # Then all three hear of it, and the fourth does not
     assert [type(answer) for answer in answers] == [ConnectionError] * 3

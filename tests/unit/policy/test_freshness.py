@@ -50,26 +50,24 @@ def test_the_scheduler_looks_in_time_but_does_not_poll(goal: str, rest: str) -> 
     assert look_every(fresh(fresh_within=goal)) == spans[rest]
 
 
-def test_a_job_starts_before_the_data_is_too_old() -> None:
-    assert due_at(fresh(), synced(1, timedelta(0))) == NOW + 23 * HOUR
-    assert due_at(fresh(fresh_within="1h"), synced(1, timedelta(0))) == NOW + 54 * MINUTE
-
-
-def test_after_a_failure_the_next_job_waits() -> None:
-    failed = candidate(1, succeeded_at=NOW - 2 * DAY, ended_at=NOW)
-    never = candidate(2, succeeded_at=None, ended_at=NOW - HOUR)
-
-    assert due_at(fresh(), failed) == NOW + 6 * HOUR
-    assert due_at(fresh(), never) == NOW + 5 * HOUR
-
-
-def test_a_user_may_want_it_less_often() -> None:
-    weekly = synced(1, timedelta(0), frequency=Frequency.WEEKLY)
-    monthly = synced(2, timedelta(0), frequency=Frequency.MONTHLY)
-
-    assert due_at(fresh(), weekly) == NOW + 7 * DAY - HOUR
-    assert due_at(fresh(), monthly) == NOW + 31 * DAY - HOUR
-    assert due_at(fresh(fresh_within="10d"), weekly) == NOW + 10 * DAY - HOUR
+@pytest.mark.parametrize(
+    ("user", "goal", "due_in"),
+    [
+        (synced(1, timedelta(0)), "24h", 23 * HOUR),
+        (synced(1, timedelta(0)), "1h", 54 * MINUTE),
+        # After a failure the next job waits.
+        (candidate(1, succeeded_at=NOW - 2 * DAY, ended_at=NOW), "24h", 6 * HOUR),
+        (candidate(1, succeeded_at=None, ended_at=NOW - HOUR), "24h", 5 * HOUR),
+        # A user may want it less often.
+        (synced(1, timedelta(0), frequency=Frequency.WEEKLY), "24h", 7 * DAY - HOUR),
+        (synced(1, timedelta(0), frequency=Frequency.MONTHLY), "24h", 31 * DAY - HOUR),
+        (synced(1, timedelta(0), frequency=Frequency.WEEKLY), "10d", 10 * DAY - HOUR),
+    ],
+)
+def test_a_job_starts_before_the_data_is_too_old(
+    user: Candidate, goal: str, due_in: timedelta
+) -> None:
+    assert due_at(fresh(fresh_within=goal), user) == NOW + due_in
 
 
 def test_the_stalest_go_first_and_who_is_fresh_gets_no_job() -> None:
@@ -88,19 +86,15 @@ def test_who_is_due_before_the_next_look_starts_then() -> None:
     ]
 
 
-def test_many_are_squeezed_into_the_time_until_the_next_look() -> None:
-    planned = plan([candidate(number) for number in range(60)])
-
-    assert len(planned.starts) == 60
-    assert planned.starts[-1].at == NOW + 59 * 0.5 * MINUTE
-
-
 def test_the_limits_decide_how_many_start_and_the_others_wait_for_the_next_look() -> None:
-    sixty_an_hour = Allowance(windows=((60, 3600),))
-    planned = plan([candidate(number) for number in range(60)], allowance=sixty_an_hour)
+    many = [candidate(number) for number in range(60)]
+    squeezed = plan(many)
+    assert len(squeezed.starts) == 60
+    assert squeezed.starts[-1].at == NOW + 59 * 0.5 * MINUTE
 
-    assert len(planned.starts) == 30
-    assert not planned.skips
+    limited = plan(many, allowance=Allowance(windows=((60, 3600),)))
+    assert len(limited.starts) == 30
+    assert not limited.skips
 
 
 def test_what_is_left_of_the_budget_limits_the_jobs_too() -> None:
@@ -111,22 +105,23 @@ def test_what_is_left_of_the_budget_limits_the_jobs_too() -> None:
     assert plan(stale, left=0).starts == ()
 
 
-def test_who_has_an_active_job_gets_no_second_one_and_still_counts() -> None:
-    planned = plan([synced(1, 2 * DAY, active_job_id="job_1")])
+@pytest.mark.parametrize(
+    ("user", "reason", "counts"),
+    [
+        (candidate(1, paused=True), SkipReason.USER_PAUSED, 0),
+        (candidate(1, last_login_at=None), SkipReason.INACTIVE, 0),
+        # Who has an active job gets no second one, and still counts.
+        (synced(1, 2 * DAY, active_job_id="job_1"), SkipReason.JOB_ACTIVE, 1),
+    ],
+)
+def test_paused_and_inactive_users_are_no_part_of_the_goal(
+    user: Candidate, reason: SkipReason, counts: int
+) -> None:
+    planned = plan([user])
 
     assert planned.starts == ()
-    assert [skip.reason for skip in planned.skips] == [SkipReason.JOB_ACTIVE]
-    assert planned.freshness.users == 1
-
-
-def test_paused_and_inactive_users_are_no_part_of_the_goal() -> None:
-    planned = plan([candidate(1, paused=True), candidate(2, last_login_at=None)])
-
-    assert [skip.reason for skip in planned.skips] == [
-        SkipReason.USER_PAUSED,
-        SkipReason.INACTIVE,
-    ]
-    assert planned.freshness.users == 0
+    assert [skip.reason for skip in planned.skips] == [reason]
+    assert planned.freshness.users == counts
 
 
 def test_the_report_says_who_is_stale_and_what_it_would_take() -> None:

@@ -86,13 +86,10 @@ def told_after(
 
 
 def test_a_failure_is_told_once() -> None:
+    told = {OWN: NotifiedState(Trouble.FAILED)}
     first = told_after(fail(running()))
-    assert first == NotificationDecision(
-        kind=NotificationKind.FAILED, told={OWN: NotifiedState(Trouble.FAILED)}
-    )
-    assert (
-        told_after(fail(running()), {OWN: NotifiedState(Trouble.FAILED)}) == NotificationDecision()
-    )
+    assert first == NotificationDecision(kind=NotificationKind.FAILED, told=told)
+    assert told_after(fail(running()), told) == NotificationDecision()
 
 
 def test_whoever_has_to_sign_in_again_is_told_once_for_the_connection() -> None:
@@ -145,16 +142,14 @@ def test_the_first_success_tells_that_a_trouble_is_over(
     assert (news.recovered_from, news.told) == (trouble, {subject: NotifiedState()})
 
 
-def test_two_troubles_are_over_at_once() -> None:
+def test_two_troubles_are_over_at_once_and_without_one_there_is_no_recovery() -> None:
     known = {OWN: NotifiedState(Trouble.FAILED), CONNECTION: NotifiedState(Trouble.NEEDS_REAUTH)}
     news = told_after(succeed(running()), known)
     assert news.recovered_from is Trouble.FAILED
     assert news.told == {OWN: NotifiedState(), CONNECTION: NotifiedState()}
 
-
-def test_a_success_without_a_trouble_before_is_no_recovery() -> None:
-    assert told_after(succeed(running())) == NotificationDecision()
-    assert told_after(rest_idle(running())) == NotificationDecision()
+    for works in (succeed, rest_idle):
+        assert told_after(works(running())) == NotificationDecision()
     forgotten = told_after(succeed(running()), {OWN: NotifiedState(None, NOW)})
     assert forgotten == NotificationDecision(told={OWN: NotifiedState()})
 
@@ -180,30 +175,21 @@ def test_which_successes_are_told_is_a_rule(finishes: Finishes, mode: Mode, is_t
 # ---- long pauses -------------------------------------------------------------------------------
 
 
-def test_a_pause_is_noted_and_not_told() -> None:
-    assert told_after(shut(running())) == NotificationDecision(told={OWN: NotifiedState(None, NOW)})
-
-
-def test_short_attempts_do_not_make_a_pause_a_new_one() -> None:
-    later = NOW + HOUR
-    assert (
-        told_after(shut(running(pauses=1)), {OWN: NotifiedState(None, NOW)}, at=later)
-        == NotificationDecision()
-    )
+def test_a_pause_is_noted_and_not_told_and_short_attempts_do_not_make_it_a_new_one() -> None:
+    noted = {OWN: NotifiedState(None, NOW)}
+    assert told_after(shut(running())) == NotificationDecision(told=noted)
     paused = running(state=JobState.PAUSED, reason=Reason.BREAKER, pauses=1)
-    by_hand = change.keep_paused(paused)
-    assert told_after(by_hand, {OWN: NotifiedState(None, NOW)}, at=later) == NotificationDecision()
+    for again in (shut(running(pauses=1)), change.keep_paused(paused)):
+        assert told_after(again, noted, at=NOW + HOUR) == NotificationDecision()
 
 
-def test_a_long_pause_is_told_with_its_beginning() -> None:
+def test_a_long_pause_is_told_with_its_beginning_but_not_while_a_probe_runs() -> None:
     paused = running(state=JobState.PAUSED, reason=Reason.BREAKER, pauses=3)
     news = decide_long_pause(paused, NotifiedState(None, NOW))
     assert (news.kind, news.paused_at) == (NotificationKind.PAUSED, NOW)
     assert news.told == {OWN: NotifiedState(Trouble.PAUSED, NOW)}
-
-
-def test_while_a_probe_runs_nothing_is_told() -> None:
-    assert decide_long_pause(running(pauses=1), NotifiedState(None, NOW)) == NotificationDecision()
+    probing = running(pauses=1)
+    assert decide_long_pause(probing, NotifiedState(None, NOW)) == NotificationDecision()
 
 
 @pytest.mark.parametrize(
@@ -220,35 +206,26 @@ def test_a_job_that_went_on_is_no_longer_paused(job: Job) -> None:
     }
 
 
-def test_the_first_chunk_after_a_pause_tells_that_it_is_over() -> None:
+def test_the_first_chunk_after_a_pause_tells_that_it_is_over_if_it_was_told() -> None:
     news = told_after(advance(running(pauses=2)), {OWN: NotifiedState(Trouble.PAUSED, NOW)})
     assert (news.kind, news.recovered_from) == (NotificationKind.RECOVERED, Trouble.PAUSED)
     assert news.told == {OWN: NotifiedState()}
+    news = told_after(advance(running(pauses=2)), {OWN: NotifiedState(Trouble.FAILED, NOW)})
+    assert news == NotificationDecision(told={OWN: NotifiedState(Trouble.FAILED)})
 
 
-def test_a_chunk_after_a_pause_that_was_not_told_is_no_news() -> None:
-    known = {OWN: NotifiedState(Trouble.FAILED, NOW)}
-    assert told_after(advance(running(pauses=2)), known) == NotificationDecision(
-        told={OWN: NotifiedState(Trouble.FAILED)}
-    )
-
-
-def test_whoever_sets_a_job_going_begins_the_count_anew() -> None:
+@pytest.mark.parametrize("reason", [Reason.RESUMED, Reason.RETRY_NOW])
+def test_whoever_sets_a_job_going_begins_the_count_anew(reason: Reason) -> None:
     paused = running(state=JobState.PAUSED, reason=Reason.OPERATOR)
-    for reason in (Reason.RESUMED, Reason.RETRY_NOW):
-        made = change.start_again(paused, reason)
-        known = {OWN: NotifiedState(Trouble.PAUSED, NOW)}
-        assert told_after(made, known) == NotificationDecision(
-            told={OWN: NotifiedState(Trouble.PAUSED)}
-        )
+    known = {OWN: NotifiedState(Trouble.PAUSED, NOW)}
+    news = told_after(change.start_again(paused, reason), known)
+    assert news == NotificationDecision(told={OWN: NotifiedState(Trouble.PAUSED)})
 
 
 def test_a_cancelled_job_is_paused_no_more_and_a_failure_stays_one() -> None:
-    paused = running(state=JobState.PAUSED, reason=Reason.OPERATOR)
-    made = change.cancel(paused)
-    assert told_after(made, {OWN: NotifiedState(Trouble.PAUSED, NOW)}) == NotificationDecision(
-        told={OWN: NotifiedState()}
-    )
+    made = change.cancel(running(state=JobState.PAUSED, reason=Reason.OPERATOR))
+    news = told_after(made, {OWN: NotifiedState(Trouble.PAUSED, NOW)})
+    assert news == NotificationDecision(told={OWN: NotifiedState()})
     assert told_after(made, {OWN: NotifiedState(Trouble.FAILED)}) == NotificationDecision()
 
 

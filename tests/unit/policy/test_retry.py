@@ -258,9 +258,7 @@ def test_only_what_might_succeed_later_is_looked_at_again() -> None:
     assert gives_up(GiveUpDay())
     assert not gives_up(Fail(Reason.REFUSED))
     assert not gives_up(Pause(HOUR))
-
-
-def test_spent_pauses_alone_end_nothing() -> None:
+    # Spent pauses alone end nothing.
     assert isinstance(decided(make_job(pauses=3), Transient()), Retry)
 
 
@@ -319,27 +317,16 @@ def test_a_deferral_is_clamped_between_a_second_and_a_day(
     assert decided(make_job(), RateLimited(after)) == Defer(waits, Reason.RATE_LIMITED)
 
 
-def test_a_longest_deferral_below_the_shortest_goes_before_it() -> None:
-    decision = decided(make_job(), RateLimited(timedelta(0)), RetryPolicy(defer_s_max=0.5))
-
-    assert decision == Defer(timedelta(seconds=0.5), Reason.RATE_LIMITED)
-
-
-def test_a_deferral_is_no_failure_however_many_there_were() -> None:
-    job = make_job(attempts=9, recent_errors=(NOW,) * 5, probe=True, deferrals=999)
-
-    assert isinstance(decided(job, RateLimited(timedelta(0))), Defer)
-
-
-def test_being_put_off_for_ever_counts_as_an_outage() -> None:
-    policy = RetryPolicy(deferrals_max=3)
-
-    kinds = [
-        type(decided(make_job(deferrals=number), RateLimited(timedelta(0)), policy))
-        for number in range(4)
-    ]
-
+def test_being_put_off_is_no_failure_but_for_ever_counts_as_an_outage() -> None:
+    policy, put_off = RetryPolicy(deferrals_max=3), RateLimited(timedelta(0))
+    kinds = [type(decided(make_job(deferrals=number), put_off, policy)) for number in range(4)]
     assert kinds == [Defer, Defer, Defer, Pause]
+
+    job = make_job(attempts=9, recent_errors=(NOW,) * 5, probe=True, deferrals=999)
+    assert isinstance(decided(job, put_off), Defer)
+    # A longest deferral below the shortest goes before it.
+    shortest = decided(make_job(), put_off, RetryPolicy(defer_s_max=0.5))
+    assert shortest == Defer(timedelta(seconds=0.5), Reason.RATE_LIMITED)
 
 
 # Backoff.
@@ -448,11 +435,19 @@ def test_a_setting_that_could_never_work_is_refused_by_name(field: str, value: f
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("backoff_factor", 0.99), ("attempts_max", 0), ("deferrals_max", 0)]
+    ("field", "value", "told"),
+    [
+        ("backoff_factor", 0.99, "at least 1"),
+        ("attempts_max", 0, "at least 1"),
+        ("deferrals_max", 0, "at least 1"),
+        ("jitter", 1.01, "between 0 and 1"),
+    ],
 )
-def test_what_must_be_at_least_one_is_refused_below_by_name(field: str, value: float) -> None:
-    with pytest.raises(InvalidInput, match="at least 1") as caught:
-        RetryPolicy(**{field: value})  # type: ignore[arg-type]  # one of three kinds
+def test_what_could_not_work_for_one_setting_is_refused_by_name(
+    field: str, value: float, told: str
+) -> None:
+    with pytest.raises(InvalidInput, match=told) as caught:
+        RetryPolicy(**{field: value})  # type: ignore[arg-type]  # one of four kinds
 
     assert caught.value.field == f"retry.{field}"
 
@@ -460,13 +455,6 @@ def test_what_must_be_at_least_one_is_refused_below_by_name(field: str, value: f
 @pytest.mark.parametrize("field", ["errors_max", "pauses_max", "crashes_max", "stagger_s"])
 def test_a_setting_of_zero_is_a_choice(field: str) -> None:
     assert getattr(RetryPolicy(**{field: 0}), field) == 0
-
-
-def test_more_than_the_whole_of_a_wait_cannot_be_random() -> None:
-    with pytest.raises(InvalidInput, match="between 0 and 1") as caught:
-        RetryPolicy(jitter=1.01)
-
-    assert caught.value.field == "retry.jitter"
 
 
 @given(st.floats(0, 1), draws)

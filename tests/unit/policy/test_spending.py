@@ -91,7 +91,7 @@ def play(
     shortest = min(limit.seconds for limit in budget.limits)
     for after, lane in steps:
         now += after * shortest
-        if isinstance(take(budget, ledgers, now, HOT if lane is Lane.HOT else COLD), Granted):
+        if isinstance(take(budget, ledgers, now, asking(lane)), Granted):
             grants.append(now)
     return ledgers, grants, now
 
@@ -143,7 +143,7 @@ def test_a_provider_that_tells_its_count_changes_nothing_for_the_worse(
     shortest = min(limit.seconds for limit in budget.limits)
     for after, lane in steps:
         now += after * shortest
-        if isinstance(take(budget, ledgers, now, HOT if lane is Lane.HOT else COLD), Granted):
+        if isinstance(take(budget, ledgers, now, asking(lane)), Granted):
             arrived.append(now)
             if data.draw(st.booleans()):
                 counts = {
@@ -172,7 +172,7 @@ def test_whoever_comes_back_when_told_is_granted_and_not_before(
 ) -> None:
     # Given a refusal, after any run
     ledgers, _, now = play(budget, begin, steps)
-    ask = HOT if lane is Lane.HOT else COLD
+    ask = asking(lane)
     answer = take(budget, ledgers, now, ask)
     assume(isinstance(answer, Exhausted))
     assert isinstance(answer, Exhausted)
@@ -210,7 +210,7 @@ def test_a_refusal_counts_nothing(
     # Given a refusal, after any run
     ledgers, _, now = play(budget, begin, steps)
     before = deepcopy(ledgers)
-    answer = take(budget, ledgers, now, HOT if lane is Lane.HOT else COLD)
+    answer = take(budget, ledgers, now, asking(lane))
     assume(isinstance(answer, Exhausted))
     assert isinstance(answer, Exhausted)
 
@@ -225,6 +225,10 @@ def test_a_refusal_counts_nothing(
 
 def count_of(ledger: Ledger, why: RefusalReason) -> int:
     return sum(getattr(hour, why.value) for hour in ledger.refusals.values())
+
+
+def asking(lane: Lane) -> BudgetRequest:
+    return HOT if lane is Lane.HOT else COLD
 
 
 @given(MOMENTS, st.integers(0, 4), st.integers(0, 4))
@@ -273,7 +277,7 @@ def test_backfill_is_refused_exactly_when_less_than_the_reserve_would_remain(
 
     # When requests of both lanes ask, one after another
     for lane in lanes:
-        answer = take(budget, ledgers, now, HOT if lane is Lane.HOT else COLD)
+        answer = take(budget, ledgers, now, asking(lane))
 
         # Then live work passes while anything is left, backfill while the reserve would remain
         passes = left > 0 if lane is Lane.HOT else left - 1 >= reserve
