@@ -36,28 +36,20 @@ at_foursquare = with_site(Site)
 
 @at_foursquare()
 async def test_a_page_is_the_same_from_either_end_and_knows_how_many_there_are(site: Site) -> None:
-    whole = await list_checkins(site.http)
+    page = await list_checkins(site.http)
     backwards = await list_checkins(site.http, newest_first=True)
 
-    assert len(whole.checkins) == whole.count == 30
-    assert whole == backwards
-    first = whole.checkins[0]
-    assert first.venue is not None and first.venue.category
-    assert first.time_zone_offset_min is not None
-
-
-@at_foursquare()
-async def test_both_ends_of_a_span_are_left_out(site: Site) -> None:
-    whole = (await list_checkins(site.http)).checkins
+    whole = page.checkins
+    assert len(whole) == page.count == 30
+    assert page == backwards
+    assert whole[0].venue is not None and whole[0].venue.category
+    assert whole[0].time_zone_offset_min is not None
+    # Both ends of a span are left out.
     part = await list_checkins(site.http, after_s=whole[4].created_s, before_s=whole[9].created_s)
-
-    assert part.checkins == whole[5:9]
-    assert part.count == 30
-
-
-@at_foursquare(checkins=300)
-async def test_a_page_has_at_most_250(site: Site) -> None:
-    assert len((await list_checkins(site.http)).checkins) == 250
+    assert (part.checkins, part.count) == (whole[5:9], 30)
+    # And a page has at most 250.
+    large = Site(site.foursquare.clock, checkins=300)
+    assert len((await list_checkins(large.http)).checkins) == 250
 
 
 @at_foursquare()

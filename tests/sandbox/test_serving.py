@@ -80,9 +80,8 @@ def test_the_command_says_what_is_wrong(arguments: list[str], problem: str) -> N
 
 def test_a_port_in_use_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
         with pytest.raises(InvalidInput, match="port"):
-            serve("strava", port, say=lambda line: None)
+            serve("strava", taken.getsockname()[1], say=lambda line: None)
 
 
 class Endless(ManualClock):

@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +86,20 @@ def test_an_answer_that_does_not_come_in_time_is_transient_and_the_application_h
     assert heard == ["http.disconnect"]
 
 
-def test_latency_is_virtual_time() -> None:
+def test_latency_is_virtual_time_and_an_application_that_breaks_is_heard_of() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/broken":
+            raise ZeroDivisionError
+        await say(b"")(scope, receive, send)
+
     async def main(transport: AsgiTransport, clock: VirtualClock, _: Any) -> float:
         await transport.send(request())
-        return clock.monotonic()
+        took_s = clock.monotonic()
+        with pytest.raises(ZeroDivisionError):
+            await transport.send(request("/broken"))
+        return took_s
 
-    assert in_simulation(main, say(b""), latency_s=0.2) == pytest.approx(0.2)
+    assert in_simulation(main, app, latency_s=0.2) == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(
@@ -122,17 +129,6 @@ def test_nobody_listens_where_there_is_no_application() -> None:
     in_simulation(main, say(b""))
 
 
-def test_an_application_that_breaks_is_heard_of() -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        raise ZeroDivisionError
-
-    async def main(transport: AsgiTransport, *_: Any) -> None:
-        with pytest.raises(ZeroDivisionError):
-            await transport.send(request())
-
-    in_simulation(main, app)
-
-
 def test_what_a_dead_client_asked_for_is_still_done() -> None:
     done: list[str] = []
 
@@ -142,8 +138,7 @@ def test_what_a_dead_client_asked_for_is_still_done() -> None:
 
     async def main(transport: AsgiTransport, clock: VirtualClock, loop: SimulationLoop) -> None:
         host = loop.host("client")
-        asking: Coroutine[Any, Any, Response] = transport.send(request())
-        host.spawn(asking)
+        host.spawn(transport.send(request()))
         await clock.sleep(0.5)
         host.crash()
         await clock.sleep(1.0)

@@ -1,8 +1,14 @@
 """What the tests of signals listen with."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
 
+from headgate.ports.signal import Signal
 from tests.stores import SOON_S
+
+S = TypeVar("S", bound=Signal)
 
 
 class Listener:
@@ -21,3 +27,23 @@ class Listener:
         async with asyncio.timeout(SOON_S):
             await self._nudged.wait()
         self._nudged.clear()
+
+
+class Process(Generic[S]):
+    """A signal as one process has it, with two who listen."""
+
+    def __init__(self, signal: S) -> None:
+        self.signal = signal
+        self.hot, self.cold = Listener(), Listener()
+        signal.subscribe("lane.hot", self.hot)
+        signal.subscribe("lane.cold", self.cold)
+
+
+@asynccontextmanager
+async def running(*processes: Process[S]) -> AsyncIterator[tuple[Process[S], ...]]:
+    """These processes, whose signals have started, and stop at the end."""
+    for each in processes:
+        await each.signal.start()
+    yield processes
+    for each in processes:
+        await each.signal.stop()

@@ -41,27 +41,12 @@ async def test_a_worker_that_was_killed_is_dead_and_one_that_is_frozen_is_not(
     assert list(await locks.find_dead(["worker", "unknown"])) == ["worker"]
     # Until somebody has dealt with it, everybody finds it.
     assert list(await FileLocks(folder).find_dead(["worker"])) == ["worker"]
-
-
-async def test_who_looks_at_the_same_moment_is_not_taken_for_the_worker(
-    folder: ProcessFolder, worker: Process
-) -> None:
-    worker.send_signal(signal.SIGKILL)
-    worker.wait()
+    # Who looks at the same moment is not taken for the worker.
     with folder.place("worker", LOCK).open("rb") as looked_at:
         fcntl.flock(looked_at, fcntl.LOCK_SH)
-
         assert list(await FileLocks(folder).find_dead(["worker"])) == ["worker"]
-
-
-async def test_what_is_left_of_a_worker_that_was_dealt_with_is_removed(
-    folder: ProcessFolder, worker: Process
-) -> None:
-    worker.send_signal(signal.SIGKILL)
-    worker.wait()
-
+    # What is left of one that was dealt with is removed.
     assert list(await FileLocks(folder).find_dead([])) == []
-
     assert list(folder.files(LOCK)) == []
 
 

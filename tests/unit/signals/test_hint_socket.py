@@ -11,20 +11,19 @@ import pytest
 from headgate.base.clock import SystemClock
 from headgate.signals.process_folder import LOCK, SOCKET, ProcessFolder
 from headgate.signals.sqlite import SqliteSignal
-from tests.unit.signals.listeners import Listener
+from tests.unit.signals.listeners import Process, running
+
+Socketed = Process[SqliteSignal]
 
 
-class Process:
-    """A signal as one process has it; it never looks at the file itself."""
+async def never() -> int:
+    """Nobody looks at the file itself."""
+    return 0
 
-    def __init__(self, path: Path, name: str) -> None:
-        async def never() -> int:
-            return 0
 
-        self.signal = SqliteSignal(path, never, SystemClock(), origin=name)
-        self.hot, self.cold = Listener(), Listener()
-        self.signal.subscribe("lane.hot", self.hot)
-        self.signal.subscribe("lane.cold", self.cold)
+def process(path: Path, name: str) -> Socketed:
+    """A signal as one process has it."""
+    return Process(SqliteSignal(path, never, SystemClock(), origin=name))
 
 
 @pytest.fixture
@@ -41,63 +40,14 @@ def folder(path: Path) -> ProcessFolder:
 
 
 @pytest.fixture
-async def both(path: Path) -> AsyncIterator[tuple[Process, Process]]:
+async def both(path: Path) -> AsyncIterator[tuple[Socketed, ...]]:
     """Two processes on the file."""
-    here, there = Process(path, "here"), Process(path, "there")
-    for each in (here, there):
-        await each.signal.start()
-    yield here, there
-    for each in (here, there):
-        await each.signal.stop()
-
-
-async def test_an_announcement_reaches_the_other_process_and_this_one_once(
-    both: tuple[Process, Process],
-) -> None:
-    here, there = both
-
-    await here.signal.announce("lane.hot")
-
-    await there.hot.heard()
-    assert [here.hot.nudges, there.cold.nudges, here.cold.nudges] == [1, 0, 0]
-
-
-async def test_announcements_in_one_breath_are_sent_together(
-    both: tuple[Process, Process],
-) -> None:
-    here, there = both
-
-    for _ in range(100):
-        await here.signal.announce("lane.hot")
-    await here.signal.announce("lane.cold")
-
-    await there.cold.heard()
-    assert there.hot.nudges == 1
-
-
-async def test_what_follows_closely_is_sent_too(both: tuple[Process, Process]) -> None:
-    here, there = both
-    await here.signal.announce("lane.hot")
-    await there.hot.heard()
-
-    await here.signal.announce("lane.cold")
-
-    await there.cold.heard()
-
-
-async def test_what_waits_is_sent_before_a_process_leaves(
-    path: Path, both: tuple[Process, Process]
-) -> None:
-    leaving = Process(path, "leaving")
-    await leaving.signal.start()
-    await leaving.signal.announce("lane.hot")
-    await leaving.signal.stop()
-
-    await both[1].hot.heard()
+    async with running(process(path, "here"), process(path, "there")) as both:
+        yield both
 
 
 async def test_the_socket_of_a_process_that_was_killed_is_removed(
-    both: tuple[Process, Process], folder: ProcessFolder
+    both: tuple[Socketed, ...], folder: ProcessFolder
 ) -> None:
     # Given a socket that nobody listens to any more
     killed = folder.place("killed", SOCKET)
@@ -115,7 +65,7 @@ async def test_the_socket_of_a_process_that_was_killed_is_removed(
 
 
 async def test_what_cannot_be_removed_keeps_no_hint_from_others(
-    both: tuple[Process, Process], folder: ProcessFolder
+    both: tuple[Socketed, ...], folder: ProcessFolder
 ) -> None:
     # Given something that does not answer, and cannot be removed as a socket is
     here, there = both
@@ -128,7 +78,7 @@ async def test_what_cannot_be_removed_keeps_no_hint_from_others(
 
 
 async def test_a_process_that_does_not_read_its_hints_stops_nobody(
-    both: tuple[Process, Process], folder: ProcessFolder
+    both: tuple[Socketed, ...], folder: ProcessFolder
 ) -> None:
     # Given a frozen process, whose queue fills up
     here, there = both
@@ -143,7 +93,7 @@ async def test_a_process_that_does_not_read_its_hints_stops_nobody(
 
 
 async def test_what_no_process_of_ours_sends_is_no_error(
-    both: tuple[Process, Process], folder: ProcessFolder
+    both: tuple[Socketed, ...], folder: ProcessFolder
 ) -> None:
     here, there = both
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as somebody:
@@ -157,46 +107,31 @@ async def test_what_no_process_of_ours_sends_is_no_error(
 
 
 async def test_the_last_process_removes_the_folder(path: Path, folder: ProcessFolder) -> None:
-    first, last = Process(path, "first"), Process(path, "last")
-    await first.signal.start()
-    await last.signal.start()
-    mode = folder.path.stat().st_mode & 0o777
-
-    await first.signal.stop()
-    assert folder.path.exists()
-    await last.signal.stop()
+    async with running(process(path, "last")):
+        async with running(process(path, "first")):
+            assert folder.path.stat().st_mode & 0o777 == 0o700
+        assert folder.path.exists()
 
     assert not folder.path.exists()
-    assert mode == 0o700
 
 
-async def test_a_path_that_is_too_long_for_a_socket_still_has_one(tmp_path: Path) -> None:
-    deep = tmp_path / ("deep" * 30) / ("er" * 30)
-    deep.mkdir(parents=True)
-    here, there = Process(deep / "jobs.db", "here"), Process(deep / "jobs.db", "there")
-    await here.signal.start()
-    await there.signal.start()
+@pytest.mark.parametrize("deep", [True, False], ids=["too long for a socket", "a link"])
+async def test_a_long_path_still_has_a_socket_and_two_names_of_one_file_are_one_database(
+    tmp_path: Path, deep: bool
+) -> None:
+    folder = tmp_path / ("deep" * 30) / ("er" * 30) if deep else tmp_path
+    folder.mkdir(parents=True, exist_ok=True)
+    here = there = folder / "jobs.db"
+    if not deep:
+        here.touch()
+        there = folder / "link.db"
+        there.symlink_to("jobs.db")
 
-    await here.signal.announce("lane.hot")
-    await there.hot.heard()
+    async with running(process(here, "here"), process(there, "there")) as (one, other):
+        await one.signal.announce("lane.hot")
+        await other.hot.heard()
 
-    await here.signal.stop()
-    await there.signal.stop()
-    assert list(deep.iterdir()) == []
-
-
-async def test_two_names_of_one_file_are_one_database(tmp_path: Path) -> None:
-    (tmp_path / "jobs.db").touch()
-    (tmp_path / "link.db").symlink_to("jobs.db")
-    here, there = Process(tmp_path / "jobs.db", "here"), Process(tmp_path / "link.db", "there")
-    await here.signal.start()
-    await there.signal.start()
-
-    await here.signal.announce("lane.hot")
-    await there.hot.heard()
-
-    await here.signal.stop()
-    await there.signal.stop()
+    assert list(folder.iterdir()) == [] or not deep
 
 
 def open_to_all(folder: ProcessFolder) -> None:
@@ -222,17 +157,15 @@ async def test_a_folder_that_others_may_write_to_is_not_used(
     make(folder)
 
     # When a process starts, announces, and is a worker
-    process = Process(path, "here")
-    await process.signal.start()
-    await process.signal.announce("lane.hot")
-    await process.signal.liveness.hold("worker")
+    async with running(process(path, "here")) as (here,):
+        await here.signal.announce("lane.hot")
+        await here.signal.liveness.hold("worker")
 
-    # Then it works without, and leaves the place as it was
-    assert process.hot.nudges == 1
-    assert not process.signal.liveness.held
-    assert list(folder.files(SOCKET)) == list(folder.files(LOCK)) == []
-    await process.signal.liveness.release()
-    await process.signal.stop()
+        # Then it works without, and leaves the place as it was
+        assert here.hot.nudges == 1
+        assert not here.signal.liveness.held
+        assert list(folder.files(SOCKET)) == list(folder.files(LOCK)) == []
+        await here.signal.liveness.release()
     assert os.path.lexists(folder.path)
 
 
@@ -246,11 +179,9 @@ async def test_a_file_of_others_is_not_taken_for_what_is_left_of_a_dead_worker(
     theirs.touch()
 
     # When a worker looks for dead ones
-    process = Process(path, "here")
-    await process.signal.start()
-    await process.signal.liveness.hold("worker")
-    dead = await process.signal.liveness.find_dead([])
-    await process.signal.stop()
+    async with running(process(path, "here")) as (here,):
+        await here.signal.liveness.hold("worker")
+        dead = await here.signal.liveness.find_dead([])
 
     # Then the file stays
     assert list(dead) == []
@@ -261,10 +192,8 @@ async def test_a_platform_without_such_sockets_does_without(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
-    process = Process(path, "here")
 
-    await process.signal.start()
-    await process.signal.announce("lane.hot")
-    await process.signal.stop()
+    async with running(process(path, "here")) as (here,):
+        await here.signal.announce("lane.hot")
 
-    assert process.hot.nudges == 1
+    assert here.hot.nudges == 1
