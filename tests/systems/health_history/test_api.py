@@ -1,6 +1,5 @@
 """The first specification's own paths: a client that was written to it works."""
 
-from pathlib import Path
 from typing import Any
 
 from headgate import Chunk, Context, Forbidden, JobStatus, Transient
@@ -15,9 +14,14 @@ from headgate.systems.health_history.api import (
     Status,
 )
 from tests.web import test_openapi
-from tests.web.callers import Served, history, problem
-from tests.web.callers import serving_all as serving
-from tests.worlds import World
+from tests.web.callers import (
+    Served,
+    history,
+    on_every_system,
+    problem,
+    with_every_system,
+)
+from tests.worlds import as_test
 
 SEED_FIELDS = {
     "jobId",
@@ -58,118 +62,107 @@ class Phone:
         told: dict[str, Any] = answer.json()
         return told
 
-    async def until(self, world: World, job_id: str, status: str) -> dict[str, Any]:
+    async def until(self, job_id: str, status: str) -> dict[str, Any]:
         for _ in range(1000):
             told = await self.status(job_id)
             if told["status"] == status:
                 return told
-            await world.clock.sleep(told["poll_after_s"] or 10)
+            await self.served.clock.sleep(told["poll_after_s"] or 10)
         raise AssertionError(f"it never came to be {status}")
 
 
-def test_a_job_is_started_and_followed_to_its_end(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        phone = Phone(served, await served.client())
+@with_every_system
+async def test_a_job_is_started_and_followed_to_its_end(served: Served) -> None:
+    phone = Phone(served, await served.client())
 
-        told = await phone.start()
+    told = await phone.start()
 
-        assert told.keys() == SEED_FIELDS | OUR_FIELDS
-        assert {name: told[name] for name in SEED_FIELDS - {"jobId"}} == {
-            "userId": "ada",
-            "source": "fitbit",
-            "destination": None,
-            "startDate": "2025-12-01",
-            "endDate": "2025-12-10",
-            "cursorDate": "2025-12-10",
-            "status": "PENDING",
-            "errorCount": 0,
-            "lastAttempt": None,
-        }
-        assert (told["percent"], told["retryable"]) == (0.0, False)
-        assert told["message"].startswith("Waiting for a worker: no worker that can do this")
-        await served.app.supervisor().start()
-        done = await phone.until(world, told["jobId"], "COMPLETED")
-        assert done.keys() == SEED_FIELDS | OUR_FIELDS
-        assert (done["percent"], done["reason"], done["poll_after_s"]) == (100.0, "done", None)
-        assert done["lastAttempt"].endswith("Z")
-        assert done["cursorDate"] == "2025-12-01"
-
-    serving(tmp_path, main)
+    assert told.keys() == SEED_FIELDS | OUR_FIELDS
+    assert {name: told[name] for name in SEED_FIELDS - {"jobId"}} == {
+        "userId": "ada",
+        "source": "fitbit",
+        "destination": None,
+        "startDate": "2025-12-01",
+        "endDate": "2025-12-10",
+        "cursorDate": "2025-12-10",
+        "status": "PENDING",
+        "errorCount": 0,
+        "lastAttempt": None,
+    }
+    assert (told["percent"], told["retryable"]) == (0.0, False)
+    assert told["message"].startswith("Waiting for a worker: no worker that can do this")
+    await served.app.supervisor().start()
+    done = await phone.until(told["jobId"], "COMPLETED")
+    assert done.keys() == SEED_FIELDS | OUR_FIELDS
+    assert (done["percent"], done["reason"], done["poll_after_s"]) == (100.0, "done", None)
+    assert done["lastAttempt"].endswith("Z")
+    assert done["cursorDate"] == "2025-12-01"
 
 
-def test_a_job_that_the_breaker_paused_is_retried(tmp_path: Path) -> None:
-    async def read(ctx: Context) -> Chunk:
-        raise Transient("503")
-
-    async def main(world: World, served: Served) -> None:
-        phone = Phone(served, await served.client())
-        job_id = (await phone.start())["jobId"]
-        supervisor = served.app.supervisor()
-        await supervisor.start()
-
-        paused = await phone.until(world, job_id, "PAUSED")
-        await supervisor.stop()
-
-        assert (paused["errorCount"], paused["reason"]) == (6, "breaker")
-        assert paused["wake_at"] > paused["lastAttempt"]
-        assert "servers are busy" in paused["message"] and "resume" in paused["message"]
-        assert paused["retryable"] is True
-        assert paused["cursorDate"] == "2025-12-10"
-        again = (await phone.client.post(f"/jobs/{job_id}/retry")).json()
-        assert (again["status"], again["reason"]) == ("PENDING", "retry_now")
-
-    serving(tmp_path, main, history(read=read))
+async def fail(ctx: Context) -> Chunk:
+    raise Transient("503")
 
 
-def test_a_job_is_paused_resumed_and_cancelled(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        phone = Phone(served, await served.client())
-        job_id = (await phone.start())["jobId"]
+@as_test(on_every_system, history(read=fail))
+async def test_a_job_that_the_breaker_paused_is_retried(served: Served) -> None:
+    phone = Phone(served, await served.client())
+    job_id = (await phone.start())["jobId"]
+    supervisor = served.app.supervisor()
+    await supervisor.start()
 
-        said = []
-        for verb in ("pause", "resume", "cancel"):
-            answer = await phone.client.post(f"/jobs/{job_id}/{verb}")
-            assert answer.status_code == 200, answer.text
-            said.append((answer.json()["status"], answer.json()["reason"]))
+    paused = await phone.until(job_id, "PAUSED")
+    await supervisor.stop()
 
-        assert said == [
-            ("PAUSED", "operator"),
-            ("PENDING", "resumed"),
-            ("CANCELLED", "cancelled"),
-        ]
-        cancelled = await phone.status(job_id)
-        assert (cancelled["status"], cancelled["retryable"]) == ("CANCELLED", False)
-        refused = await phone.client.post(f"/jobs/{job_id}/retry")
-        told = problem(refused, 409, "job_cancelled")
-        assert "is cancelled" in told["detail"] and "start a new job" in told["detail"]
-        # And that can be done
-        assert (await phone.start())["jobId"] != job_id
-
-    serving(tmp_path, main)
+    assert (paused["errorCount"], paused["reason"]) == (6, "breaker")
+    assert paused["wake_at"] > paused["lastAttempt"]
+    assert "servers are busy" in paused["message"] and "resume" in paused["message"]
+    assert paused["retryable"] is True
+    assert paused["cursorDate"] == "2025-12-10"
+    again = (await phone.client.post(f"/jobs/{job_id}/retry")).json()
+    assert (again["status"], again["reason"]) == ("PENDING", "retry_now")
 
 
-def test_fields_are_named_as_the_caller_spells_them(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        client = await served.client()
+@with_every_system
+async def test_a_job_is_paused_resumed_and_cancelled(served: Served) -> None:
+    phone = Phone(served, await served.client())
+    job_id = (await phone.start())["jobId"]
 
-        for wrong, field in (
-            ({"endDate": "2099-01-01"}, "endDate"),
-            ({"endDate": "2025-11-01"}, "endDate"),
-            ({"startDate": "yesterday"}, "startDate"),
-            ({"source": "nowhere"}, "source"),
-            ({"status": "COMPLETED"}, "status"),
-        ):
-            told = problem(
-                await client.post("/jobs", json={**WANTED, **wrong}), 422, "invalid_input"
-            )
-            assert told["field"] == field
-        told = problem(
-            await (await served.admin()).post("/jobs", json=WANTED), 422, "invalid_input"
-        )
-        assert told["field"] == "userId"
-        assert (await client.get("/jobs")).json()["data"] == []
+    said = []
+    for verb in ("pause", "resume", "cancel"):
+        answer = await phone.client.post(f"/jobs/{job_id}/{verb}")
+        assert answer.status_code == 200, answer.text
+        said.append((answer.json()["status"], answer.json()["reason"]))
 
-    serving(tmp_path, main)
+    assert said == [
+        ("PAUSED", "operator"),
+        ("PENDING", "resumed"),
+        ("CANCELLED", "cancelled"),
+    ]
+    cancelled = await phone.status(job_id)
+    assert (cancelled["status"], cancelled["retryable"]) == ("CANCELLED", False)
+    refused = await phone.client.post(f"/jobs/{job_id}/retry")
+    told = problem(refused, 409, "job_cancelled")
+    assert "is cancelled" in told["detail"] and "start a new job" in told["detail"]
+    # And that can be done
+    assert (await phone.start())["jobId"] != job_id
+
+
+@with_every_system
+async def test_fields_are_named_as_the_caller_spells_them(served: Served) -> None:
+    client = await served.client()
+
+    for wrong, field in (
+        ({"endDate": "2099-01-01"}, "endDate"),
+        ({"endDate": "2025-11-01"}, "endDate"),
+        ({"startDate": "yesterday"}, "startDate"),
+        ({"source": "nowhere"}, "source"),
+        ({"status": "COMPLETED"}, "status"),
+    ):
+        told = problem(await client.post("/jobs", json={**WANTED, **wrong}), 422, "invalid_input")
+        assert told["field"] == field
+    told = problem(await (await served.admin()).post("/jobs", json=WANTED), 422, "invalid_input")
+    assert told["field"] == "userId"
+    assert (await client.get("/jobs")).json()["data"] == []
 
 
 def test_every_state_has_one_of_the_five_words_or_is_cancelled() -> None:
@@ -190,65 +183,56 @@ def test_every_field_is_a_name_over_the_one_representation() -> None:
         assert model.model_validate(example).model_dump(mode="json") == example
 
 
-def test_a_job_that_is_being_cancelled_is_polled_until_it_is_over(tmp_path: Path) -> None:
-    async def read(ctx: Context) -> Chunk:
-        await ctx.clock.sleep(3600)
-        return Chunk()
-
-    async def main(world: World, served: Served) -> None:
-        phone = Phone(served, await served.client())
-        job_id = (await phone.start())["jobId"]
-        supervisor = served.app.supervisor()
-        await supervisor.start()
-        await phone.until(world, job_id, "RUNNING")
-
-        told = (await phone.client.post(f"/jobs/{job_id}/cancel")).json()
-
-        assert (told["status"], told["reason"]) == ("RUNNING", "cancel_asked")
-        assert told["poll_after_s"] is not None
-        ended = await phone.until(world, job_id, "CANCELLED")
-        assert ended["poll_after_s"] is None
-        await supervisor.stop()
-
-    serving(tmp_path, main, history(read=read, chunk_s_max=7200.0))
+async def take_an_hour(ctx: Context) -> Chunk:
+    await ctx.clock.sleep(3600)
+    return Chunk()
 
 
-def test_a_job_that_cannot_be_helped_is_not_retryable(tmp_path: Path) -> None:
-    async def read(ctx: Context) -> Chunk:
-        raise Forbidden("https://api.example.test/v1 answered 403")
+@as_test(on_every_system, history(read=take_an_hour, chunk_s_max=7200.0))
+async def test_a_job_that_is_being_cancelled_is_polled_until_it_is_over(served: Served) -> None:
+    phone = Phone(served, await served.client())
+    job_id = (await phone.start())["jobId"]
+    supervisor = served.app.supervisor()
+    await supervisor.start()
+    await phone.until(job_id, "RUNNING")
 
-    async def main(world: World, served: Served) -> None:
-        phone = Phone(served, await served.client())
-        job_id = (await phone.start())["jobId"]
-        supervisor = served.app.supervisor()
-        await supervisor.start()
+    told = (await phone.client.post(f"/jobs/{job_id}/cancel")).json()
 
-        failed = await phone.until(world, job_id, "FAILED")
-        await supervisor.stop()
+    assert (told["status"], told["reason"]) == ("RUNNING", "cancel_asked")
+    assert told["poll_after_s"] is not None
+    ended = await phone.until(job_id, "CANCELLED")
+    assert ended["poll_after_s"] is None
+    await supervisor.stop()
 
-        assert failed["retryable"] is False
-        assert "403" not in str(failed) and "https" not in str(failed)
 
-    serving(tmp_path, main, history(read=read))
+async def be_refused(ctx: Context) -> Chunk:
+    raise Forbidden("https://api.example.test/v1 answered 403")
+
+
+@as_test(on_every_system, history(read=be_refused))
+async def test_a_job_that_cannot_be_helped_is_not_retryable(served: Served) -> None:
+    phone = Phone(served, await served.client())
+    job_id = (await phone.start())["jobId"]
+    supervisor = served.app.supervisor()
+    await supervisor.start()
+
+    failed = await phone.until(job_id, "FAILED")
+    await supervisor.stop()
+
+    assert failed["retryable"] is False
+    assert "403" not in str(failed) and "https" not in str(failed)
 
 
 # ---- the description ---------------------------------------------------------------------------
 
 
-def test_its_operations_have_names_that_stay_and_examples_that_hold(tmp_path: Path) -> None:
-    async def main(world: World, served: Served) -> None:
-        document = served.web.openapi()
-        names = {
-            operation["operationId"]
-            for path, methods in document["paths"].items()
-            for operation in methods.values()
-            if path.startswith("/jobs")
-        }
-        assert names == {
-            *("start_historical_job", "list_historical_jobs", "get_historical_job_status"),
-            *("retry_historical_job", "pause_historical_job"),
-            *("resume_historical_job", "cancel_historical_job"),
-        }
-
-    serving(tmp_path, main)
+@with_every_system
+async def test_its_operations_have_names_that_stay_and_examples_that_hold(served: Served) -> None:
+    paths = served.web.openapi()["paths"]
+    found = [methods for path, methods in paths.items() if path.startswith("/jobs")]
+    assert {told["operationId"] for methods in found for told in methods.values()} == {
+        *("start_historical_job", "list_historical_jobs", "get_historical_job_status"),
+        *("retry_historical_job", "pause_historical_job"),
+        *("resume_historical_job", "cancel_historical_job"),
+    }
     test_openapi.test_examples_are_what_the_models_hold(api)

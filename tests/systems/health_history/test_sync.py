@@ -40,7 +40,7 @@ from tests.systems.health_history.places import (
     until,
     uploads,
 )
-from tests.worlds import World, in_world, kinds, lanes, with_world
+from tests.worlds import World, kinds, lanes, with_world
 
 pytestmark = pytest.mark.slow
 
@@ -167,44 +167,42 @@ async def test_many_at_once_share_the_budget_and_nobody_uploads_twice(world: Wor
 
 
 @pytest.mark.parametrize("provider", ["fitbit", "strava"])
-def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
-    tmp_path: Path, provider: str
+@with_world
+async def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
+    world: World, provider: str
 ) -> None:
-    async def main(world: World) -> None:
-        # Given a provider that is down for twenty minutes, after the first few days
-        site, app, *_ = await connected(sporty(world))
-        job = await start(app, 8)
-        await app.supervisor().start()
-        await until(world, lambda: len(site.activities()) >= 3)
-        sandbox = site.google if provider == "fitbit" else site.strava
-        ends = world.clock.now() + timedelta(minutes=20)
-        sandbox.faults.add(Fault(kind=FaultKind.OUTAGE, ends_at=ends))
+    # Given a provider that is down for twenty minutes, after the first few days
+    site, app, *_ = await connected(sporty(world))
+    job = await start(app, 8)
+    await app.supervisor().start()
+    await until(world, lambda: len(site.activities()) >= 3)
+    sandbox = site.google if provider == "fitbit" else site.strava
+    ends = world.clock.now() + timedelta(minutes=20)
+    sandbox.faults.add(Fault(kind=FaultKind.OUTAGE, ends_at=ends))
 
-        # When the breaker opens
-        job = await world.until(app, job.id, JobState.PAUSED)
+    # When the breaker opens
+    job = await world.until(app, job.id, JobState.PAUSED)
 
-        # Then the job says who is to blame, and exactly when it goes on
-        assert (job.reason, job.provider) == (Reason.BREAKER, provider)
-        assert job.summary.errors == 6
-        assert job.wake_at is not None
-        busy = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
-        assert (await app.jobs.view(job)).message == (
-            f"Syncing is temporarily paused because the {busy} servers are busy. "
-            f"We will automatically resume at {format_time(job.wake_at)}."
-        )
-        asked = len(site.wire.sent)
-        await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() - 1)
-        assert len(site.wire.sent) == asked
+    # Then the job says who is to blame, and exactly when it goes on
+    assert (job.reason, job.provider) == (Reason.BREAKER, provider)
+    assert job.summary.errors == 6
+    assert job.wake_at is not None
+    busy = {"fitbit": "Fitbit", "strava": "Strava"}[provider]
+    assert (await app.jobs.view(job)).message == (
+        f"Syncing is temporarily paused because the {busy} servers are busy. "
+        f"We will automatically resume at {format_time(job.wake_at)}."
+    )
+    asked = len(site.wire.sent)
+    await world.clock.sleep((job.wake_at - world.clock.now()).total_seconds() - 1)
+    assert len(site.wire.sent) == asked
 
-        # And after the cool-down it goes on, and loses nothing
-        job = await world.until(app, job.id)
-        assert job.state is JobState.SUCCESS
-        assert job.finished_at is not None
-        assert job.finished_at > ends
-        assert site.external_ids() == site.expected_ids(days_back(8))
-        assert kinds(await app.jobs.events(job.id)).count("thawed") == 1
-
-    in_world(tmp_path, main)
+    # And after the cool-down it goes on, and loses nothing
+    job = await world.until(app, job.id)
+    assert job.state is JobState.SUCCESS
+    assert job.finished_at is not None
+    assert job.finished_at > ends
+    assert site.external_ids() == site.expected_ids(days_back(8))
+    assert kinds(await app.jobs.events(job.id)).count("thawed") == 1
 
 
 @with_world

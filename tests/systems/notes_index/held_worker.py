@@ -24,8 +24,8 @@ from headgate.systems.notes_index.syncs import NAME, indexes_of, notes_index
 from tests.vectors import LetterEmbedder
 
 LEASE_S = 3.0
-#: In the embedder; when the index is written and nothing committed; and after the commit.
-EMBEDDING, SETTLING, SETTLED = "embedding", "settling", "settled"
+#: In the embedder; and when the index is written and nothing committed.
+EMBEDDING, SETTLING = "embedding", "settling"
 
 _seen: Counter[str] = Counter()
 
@@ -78,14 +78,12 @@ def application() -> App:
 
 
 def with_hold_points(app: App) -> App:
-    """The same, with points around its store's commit."""
+    """The same, with a point before its store's commit."""
     settle = app._store.settle
 
     async def settle_and_hold(*args: Any, **named: Any) -> Any:
         await hold_point(SETTLING)
-        settled = await settle(*args, **named)
-        await hold_point(SETTLED)
-        return settled
+        return await settle(*args, **named)
 
     app._store.settle = settle_and_hold  # type: ignore[method-assign]
     return app

@@ -11,10 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headgate import ActiveJobExists, App, Conflict, Connection, Job, JobState, Secret, SystemClock
+from headgate import ActiveJobExists, App, Connection, Job, JobState, Secret, SystemClock
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.model.states import JOB
-from headgate.sandbox.roam.graph import Edit
 from headgate.sandbox.roam.sandbox import Roam
 from headgate.sandbox.serving import serving
 from headgate.systems.notes_index.plan import page_key
@@ -24,7 +23,7 @@ from headgate.systems.notes_index.source import RoamNotes
 from headgate.systems.notes_index.syncs import NAME
 from tests.connecting import key_entries
 from tests.processes import Process
-from tests.systems.notes_index.held_worker import EMBEDDING, SETTLED, SETTLING, application
+from tests.systems.notes_index.held_worker import EMBEDDING, SETTLING, application
 
 pytestmark = pytest.mark.slow
 
@@ -231,27 +230,6 @@ async def test_a_worker_killed_between_the_index_and_the_commit_embeds_nothing_a
     assert ((await room.summary(job)).skipped_since, room.embedded()) == (PAGES, room.titles)
 
 
-async def test_a_worker_told_to_stop_hands_over_after_its_batch(room: Room) -> None:
-    # Given a run whose worker is told to stop while it embeds the second batch
-    run = await room.start()
-    worker = await room.held(EMBEDDING, 2)
-    worker.send_signal(signal.SIGTERM)
-    go_on(worker)
-    assert await asyncio.to_thread(worker.wait) == 0
-    job = await room.app.jobs.get(run.id)
-    assert (job.state, job.progress.done) == (JobState.PENDING, 2 * BATCH)
-
-    # When another goes on
-    await room.work()
-    job = await room.ended(run.id)
-
-    # Then nothing was done twice, and nobody counted as crashed
-    assert (job.state, job.summary.crashes) == (JobState.SUCCESS, 0)
-    assert room.embedded() == room.titles
-    assert (await room.summary(job)).updated == PAGES
-    await room.judge()
-
-
 # ---- cancelled as it completes -----------------------------------------------------------------
 
 
@@ -295,46 +273,3 @@ async def test_a_run_cancelled_when_all_is_indexed_succeeds(room: Room) -> None:
     job = await room.ended((await room.start()).id)
     assert (job.state, (await room.summary(job)).processed) == (JobState.SUCCESS, 0)
     assert room.embedded() == room.titles
-
-
-async def test_a_run_that_has_completed_cannot_be_cancelled(room: Room) -> None:
-    run = await room.start()
-    worker = await room.held(SETTLED, 1 + BATCHES)
-
-    with pytest.raises(Conflict, match="no run is active"):
-        await room.notes.cancel(user_id=USER)
-    go_on(worker)
-
-    assert (await room.ended(run.id)).state is JobState.SUCCESS
-    await room.judge()
-
-
-async def test_runs_that_are_cancelled_at_any_moment_end_in_one_of_two_ways(room: Room) -> None:
-    # Given a worker at work, and runs that are cancelled sooner or later after they were started
-    await room.work()
-    await room.ended((await room.start()).id)
-    uids = [head.uid for head in room.roam.graph().heads()]
-    ends: Counter[JobState] = Counter()
-    for number in range(12):
-        room.roam.edit_page(Edit(page=uids[number], append=f"thought {number}"))
-        run = await room.start()
-        for _ in range(number):
-            await room.app.jobs.get(run.id)
-        try:
-            cancelled = await room.notes.cancel(user_id=USER)
-        except Conflict:
-            cancelled = await room.app.jobs.get(run.id)
-            assert cancelled.state is JobState.SUCCESS
-
-        # Then each ends once, and stays as it was told
-        job = await room.ended(run.id)
-        assert job.state in (JobState.SUCCESS, JobState.CANCELLED)
-        if cancelled.state in (JobState.CANCELLED, JobState.SUCCESS):
-            assert job.state is cancelled.state
-        ends[job.state] += 1
-
-    # And the next run leaves nothing behind, whatever they have left
-    assert ends[JobState.CANCELLED] > 0
-    job = await room.ended((await room.start()).id)
-    assert job.state is JobState.SUCCESS
-    await room.judge()
