@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from fastapi import FastAPI
@@ -31,6 +31,7 @@ STOP_S = 10.0
 #: A phone of the smaller kind, and a window on a desk.
 PHONE = ViewportSize(width=360, height=740)
 DESK = ViewportSize(width=1200, height=900)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("dark", "light")
 
 
 def application(file: Path, clock: Clock, syncs: list[Sync], **parts: Any) -> App:
@@ -126,3 +127,13 @@ async def picture(page: Page, name: str) -> None:
     folder = os.environ.get("HEADGATE_SCREENSHOTS")
     if folder:
         await page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+async def pictures(page: Page, name: str) -> None:
+    """The same in both sizes and schemes."""
+    if os.environ.get("HEADGATE_SCREENSHOTS"):
+        for size, viewport in (("desk", DESK), ("phone", PHONE)):
+            await page.set_viewport_size(viewport)
+            for scheme in SCHEMES:
+                await page.emulate_media(color_scheme=scheme)
+                await picture(page, f"{name}-{size}-{scheme}")

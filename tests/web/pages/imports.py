@@ -11,7 +11,7 @@ from headgate.model.change import ChunkResult, JobChange
 from headgate.model.job import Lane, Mode, Progress, Reason
 from headgate.model.pace import Effort
 from headgate.model.record import Coverage
-from headgate.model.states import DayStatus
+from headgate.model.states import DayStatus, JobState
 from headgate.policy.calendar import history_progress
 from headgate.policy.pace import add_chunk
 from headgate.ports.connector import Batch, WriteResult
@@ -134,6 +134,14 @@ class Import:
 
     async def fail(self, error: str, reason: Reason = Reason.REFUSED) -> "Import":
         return await self.settle(change.fail(self.job, reason=reason, error=error))
+
+    async def end(self) -> None:
+        """Nothing more happens, whatever it was doing."""
+        now = await self._app.jobs.get(self.id)
+        if now.state in (JobState.RUNNING, JobState.CANCELLING):
+            await self.fail("over")
+        elif not now.ended:
+            await self._app.jobs.cancel(self.id)
 
     async def settle(self, wanted: JobChange, work: ChunkWork | None = None) -> "Import":
         settled = await self._app._store.settle(wanted, work)
