@@ -24,7 +24,7 @@ from headgate.base.errors import (
 from headgate.store.sql.database import FAULT_S
 from headgate.store.sql.sqlite import SqliteDatabase
 from tests.faults.failing_vfs import BadDisk, bad_disk
-from tests.stores import START
+from tests.stores import START, in_use
 from tests.unit.store.words import put, words, words_file
 from tests.worlds import ScriptedSource, World, in_world, lanes
 
@@ -307,17 +307,13 @@ def copy_files(path: Path, folder: Path) -> Path:
 
 async def survivors(path: Path) -> list[str]:
     """The words in a file that was left behind, which must be in order."""
-    database = SqliteDatabase(path, ManualClock(START))
-    await database.open()
-    try:
+    async with in_use(database := SqliteDatabase(path, ManualClock(START))):
         check = "PRAGMA integrity_check"
         assert await database.read(lambda tx: tx.exec_driver_sql(check).scalar_one()) == "ok"
         tables = "SELECT count(*) FROM sqlite_master"
         if not await database.read(lambda tx: tx.exec_driver_sql(tables).scalar_one()):
             return []
         return await words(database)
-    finally:
-        await database.close()
 
 
 async def test_a_damaged_file_is_told_as_that(tmp_path: Path) -> None:
@@ -328,12 +324,10 @@ async def test_a_damaged_file_is_told_as_that(tmp_path: Path) -> None:
     damaged = bytearray(path.read_bytes())
     damaged[4096:-4096] = os.urandom(len(damaged) - 2 * 4096)
     path.write_bytes(damaged)
-    database = SqliteDatabase(path, ManualClock(START))
-    await database.open()
-    with pytest.raises(DiskBroken):
-        await words(database)
-    assert isinstance(database.find_fault(), DiskBroken)
-    await database.close()
+    async with in_use(database := SqliteDatabase(path, ManualClock(START))):
+        with pytest.raises(DiskBroken):
+            await words(database)
+        assert isinstance(database.find_fault(), DiskBroken)
 
 
 # ---- files that vanish -------------------------------------------------------------------------

@@ -88,11 +88,8 @@ async def url(postgres_address: str) -> str:
 @asynccontextmanager
 async def opened(url: str, *, silent_s: float = SILENT_S) -> AsyncIterator[PostgresDatabase]:
     database = PostgresDatabase(url, SystemClock(), silent_s=silent_s, lock_s=LOCK_S)
-    await database.open()
-    try:
+    async with stores.in_use(database):
         yield database
-    finally:
-        await database.close()
 
 
 def sweeper_of(database: PostgresDatabase) -> Sweeper:

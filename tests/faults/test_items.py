@@ -86,18 +86,14 @@ async def scene(address: str) -> AsyncIterator[Scene]:
     """A scene that is empty afterwards."""
     database, provider = open_database(address, SystemClock()), Provider()
     crew = Crew("tests.faults.item_worker", DATABASE=address, LEASE_S=str(LEASE_S))
-    await database.open()
-    try:
-        async with listening(provider):
-            items = SqlItems(database)
-            await items.register([new_item(number) for number in range(ITEMS)])
-            try:
-                yield Scene(items, provider, crew)
-            finally:
-                crew.end()
-                provider.speak.set()
-    finally:
-        await database.close()
+    async with stores.in_use(database), listening(provider):
+        items = SqlItems(database)
+        await items.register([new_item(number) for number in range(ITEMS)])
+        try:
+            yield Scene(items, provider, crew)
+        finally:
+            crew.end()
+            provider.speak.set()
 
 
 def new_item(number: int) -> NewItem:

@@ -29,12 +29,12 @@ async def test_a_rotation_that_is_killed_is_finished_by_the_next(
     tmp_path: Path, address: str
 ) -> None:
     # Given connections under an old key
-    database = open_database(address, ManualClock(stores.START))
-    await database.open()
-    try:
+    async with stores.in_use(database := open_database(address, ManualClock(stores.START))):
         store = SqlConnections(database)
         ids = await fill_connections(store, 20, vault("k1"))
-        write_keys(tmp_path)
+        path = tmp_path / "keys"
+        path.write_text("\n".join(key_entries("k2", "k1")), encoding="ascii")
+        path.chmod(0o600)
 
         # When a rotation is killed after its second batch, and another after its first
         for batches, done in (("2", 6), ("1", 9)):
@@ -49,24 +49,11 @@ async def test_a_rotation_that_is_killed_is_finished_by_the_next(
         # And the command does the rest
         finished = run(tmp_path, address, "headgate", "keys", "rotate", "--json")
         assert finished.code == 0, finished.stderr
-        assert json.loads(finished.stdout) == {
-            "key": "k2",
-            "resealed": 11,
-            "unreadable": 0,
-            "left": 0,
-            "by_key": {"k2": 20},
-        }
+        told = {"key": "k2", "resealed": 11, "unreadable": 0, "left": 0, "by_key": {"k2": 20}}
+        assert json.loads(finished.stdout) == told
         for each in ids:
             assert await opened_tokens(store, each, vault("k2")) == expected(each)
-    finally:
-        await database.close()
 
 
 def expected(connection_id: str) -> tuple[str, str]:
     return f"access of {connection_id}", f"refresh of {connection_id}"
-
-
-def write_keys(folder: Path) -> None:
-    path = folder / "keys"
-    path.write_text("\n".join(key_entries("k2", "k1")), encoding="ascii")
-    path.chmod(0o600)

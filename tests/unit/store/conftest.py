@@ -27,7 +27,5 @@ def make_blank(
 @pytest.fixture
 async def blank(make_blank: stores.MakeDatabase) -> AsyncIterator[Database]:
     """An open database without tables; on Postgres the time is the server's."""
-    database = make_blank()
-    await database.open()
-    yield database
-    await database.close()
+    async with stores.in_use(database := make_blank()):
+        yield database

@@ -147,10 +147,6 @@ async def test_a_secret_in_an_errors_text_is_masked(store: SqlStore) -> None:
     assert "hunter2" not in str(refused.value)
 
 
-async def test_the_database_says_that_it_is_there(store: SqlStore) -> None:
-    await store.database.ping()
-
-
 def test_an_address_for_people_holds_no_password(clock: ManualClock) -> None:
     url = "postgresql+asyncpg://ada:hunter2@db.example:6432/syncs?password=hunter2"
     assert PostgresDatabase(url, clock).address == "postgresql://ada@db.example:6432/syncs"

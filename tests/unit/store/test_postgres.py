@@ -49,12 +49,10 @@ def words_url(postgres_url: str) -> str:
 @pytest.fixture
 async def database(words_url: str) -> AsyncIterator[PostgresDatabase]:
     """An open database with two words in it."""
-    database = PostgresDatabase(words_url, ManualClock(START))
-    await database.open()
-    await stores.execute_on(words_url, "TRUNCATE words")
-    await stores.execute_on(words_url, "INSERT INTO words VALUES ('a', 0), ('b', 0)")
-    yield database
-    await database.close()
+    fresh = "TRUNCATE words; INSERT INTO words VALUES ('a', 0), ('b', 0)"
+    async with stores.in_use(database := PostgresDatabase(words_url, ManualClock(START))):
+        await database.write(lambda tx: [tx.execute(text(each)) for each in fresh.split(";")])
+        yield database
 
 
 async def words(database: PostgresDatabase) -> dict[str, int]:
@@ -250,9 +248,7 @@ async def test_a_wire_that_is_dead_at_both_ends_is_given_up_and_replaced(
     assert server.port is not None
     async with wire_to(server.port) as wire:
         url = server.set(host="127.0.0.1", port=wire.port).render_as_string(hide_password=False)
-        far = PostgresDatabase(url, ManualClock(START))
-        await far.open()
-        try:
+        async with stores.in_use(far := PostgresDatabase(url, ManualClock(START))):
             pid = await backend_of(far)
             wire.is_cut = True
 
@@ -265,8 +261,6 @@ async def test_a_wire_that_is_dead_at_both_ends_is_given_up_and_replaced(
             await far.write(lambda tx: count_up(tx, "b"))
             assert await words(database) == {"a": 0, "b": 1}
             assert await backend_of(far) != pid
-        finally:
-            await far.close()
 
 
 async def test_a_server_or_a_database_that_is_not_there_is_told_at_opening(
@@ -286,7 +280,6 @@ async def test_a_server_or_a_database_that_is_not_there_is_told_at_opening(
 async def test_a_pool_of_two_runs_two_at_once_and_lets_the_others_wait(words_url: str) -> None:
     # Given a pool of two, and operations that each wait for another to be under way
     database = PostgresDatabase(words_url, ManualClock(START), pool_size=2)
-    await database.open()
     pair = asyncio.Barrier(2)
     at_once: list[int] = []
     running = 0
@@ -300,9 +293,8 @@ async def test_a_pool_of_two_runs_two_at_once_and_lets_the_others_wait(words_url
         running -= 1
 
     # When ten come at the same time
-    async with asyncio.timeout(SOON_S):
+    async with stores.in_use(database), asyncio.timeout(SOON_S):
         await asyncio.gather(*(database.write(work) for _ in range(10)))
-    await database.close()
 
     # Then no more than two ever ran at once
     assert max(at_once) == 2
@@ -315,15 +307,12 @@ async def test_the_server_judges_time_unless_told_otherwise(words_url: str) -> N
     # Given two databases whose own clock stands in the past
     async def look_twice(*, server_time: bool) -> tuple[datetime, datetime]:
         database = PostgresDatabase(words_url, ManualClock(START), server_time=server_time)
-        await database.open()
-        try:
-            moments = [select(database.moment().at(after)) for after in (timedelta(0), HOUR)]
+        moments = [select(database.moment().at(after)) for after in (timedelta(0), HOUR)]
+        async with stores.in_use(database):
             now, later = await database.write(
                 lambda tx: [tx.execute(each).scalar_one() for each in moments]
             )
-            return now, later
-        finally:
-            await database.close()
+        return now, later
 
     # Then only the one that was told so keeps to it
     assert await look_twice(server_time=False) == (START, START + HOUR)
@@ -387,11 +376,8 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(
 @pytest.fixture
 async def empty_store(store_url: str) -> AsyncIterator[SqlStore]:
     """A store that leaves all time to the server."""
-    database = PostgresDatabase(store_url, ManualClock(START))
-    await database.open()
-    await stores.empty(database)
-    yield SqlStore(database, stores.SYNCS)
-    await database.close()
+    async with stores.opened(PostgresDatabase(store_url, ManualClock(START))) as database:
+        yield SqlStore(database, stores.SYNCS)
 
 
 @pytest.fixture

@@ -232,18 +232,12 @@ async def test_a_database_of_a_newer_version_is_refused_and_left_alone(blank: Da
 @pytest.mark.fault(37)
 async def test_two_who_migrate_at_once_do_not_meet(make_blank: stores.MakeDatabase) -> None:
     # Given two processes that start on a new database
-    first, second = make_blank(), make_blank()
-    await first.open()
-    await second.open()
-    try:
+    async with stores.in_use(first := make_blank()), stores.in_use(second := make_blank()):
         # When both migrate
         answers = await asyncio.gather(*(schema.migrate(each) for each in (first, second)))
 
-        # Then one has done it, and the other found it done
-        assert set(answers) == {(None, ENGINE.head), (ENGINE.head, ENGINE.head)}
-    finally:
-        await first.close()
-        await second.close()
+    # Then one has done it, and the other found it done
+    assert set(answers) == {(None, ENGINE.head), (ENGINE.head, ENGINE.head)}
 
 
 @pytest.mark.fault(37)

@@ -18,6 +18,7 @@ from headgate.store.sql import sqlite
 from headgate.store.sql.database import Operation
 from headgate.store.sql.prepared import execute
 from headgate.store.sql.sqlite import SqliteDatabase
+from tests import stores
 from tests.stores import SOON_S, START
 from tests.unit.store.words import put, put_and_fail, words, words_file
 
@@ -281,13 +282,9 @@ async def test_an_open_that_failed_can_be_tried_again(tmp_path: Path) -> None:
 
     # When it is out of the way, and the same database is opened again
     path.unlink()
-    await database.open()
-
-    # Then it can be written
-    try:
+    async with stores.in_use(database):
+        # Then it can be written
         assert await database.write(lambda tx: tx.execute(text("SELECT 7")).scalar_one()) == 7
-    finally:
-        await database.close()
 
 
 # ---- opening and closing -----------------------------------------------------------------------

@@ -15,15 +15,15 @@ from headgate.base.log import configure
 from headgate.store.sql import sqlite_writer
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.sqlite_writer import Checkpoints, raw_connection
+from tests.stores import in_use
 
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
-    opened = SqliteDatabase(tmp_path / "jobs.db", SystemClock())
-    await opened.open()
-    await opened.write(lambda tx: tx.execute(text("CREATE TABLE notes (id INTEGER, body TEXT)")))
-    yield opened
-    await opened.close()
+    async with in_use(opened := SqliteDatabase(tmp_path / "jobs.db", SystemClock())):
+        create = text("CREATE TABLE notes (id INTEGER, body TEXT)")
+        await opened.write(lambda tx: tx.execute(create))
+        yield opened
 
 
 def add(tx: Connection) -> None:

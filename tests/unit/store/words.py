@@ -9,19 +9,15 @@ from sqlalchemy import Connection, text
 from headgate.base.clock import ManualClock
 from headgate.store.sql.database import Database, Operation
 from headgate.store.sql.sqlite import SqliteDatabase
-from tests.stores import START
+from tests.stores import START, in_use
 
 
 @asynccontextmanager
 async def words_file(path: Path) -> AsyncIterator[SqliteDatabase]:
     """An open file with the table in it."""
-    database = SqliteDatabase(path, ManualClock(START))
-    await database.open()
-    try:
+    async with in_use(database := SqliteDatabase(path, ManualClock(START))):
         await database.write(lambda tx: tx.execute(text("CREATE TABLE words (word TEXT UNIQUE)")))
         yield database
-    finally:
-        await database.close()
 
 
 def put(word: str) -> Operation[str]:
