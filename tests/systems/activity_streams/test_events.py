@@ -1,7 +1,7 @@
 """Events from Strava: each is seen to once, whenever it comes; nothing is lost, nothing doubled."""
 
 import asyncio
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
@@ -12,7 +12,8 @@ from headgate import (
     NotFound,
     Reason,
 )
-from headgate.model.budget import Answer, Budget, BudgetRequest, Unreachable
+from headgate.base.errors import LimiterUnreachable
+from headgate.model.budget import Answer, Budget, BudgetRequest, BudgetUse, Unreachable
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.sandbox.kit.faults import Fault, FaultKind
@@ -91,6 +92,58 @@ async def test_a_live_job_ends_only_when_streams_that_backfill_holds_are_here_to
     assert await place.fetched(added) == place.channels(added)
     assert place.asked("/streams") == 1
     assert (await fetching).state is JobState.SUCCESS
+
+
+@as_test(in_place, activities=12)
+async def test_without_a_limiter_live_metadata_goes_on_and_streams_wait_for_it(
+    place: Place,
+) -> None:
+    async def is_away(budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
+        return Unreachable(error="it did not answer")
+
+    async def tells_nothing(budget: Budget, *, connection_id: str | None) -> BudgetUse:
+        raise LimiterUnreachable(timedelta(seconds=30))
+
+    async def until_all_wait_for_it(*ids: str) -> None:
+        async with asyncio.timeout(600):
+            while {(await place.app.jobs.get(each)).reason for each in ids} != {Reason.NO_LIMITER}:
+                await place.clock.sleep(1)
+
+    # Given a backfill under way, when the limiter goes away
+    backfill = (await place.streams.backfill(user_id="ada")).job
+    while place.asked("/streams") < 5:
+        await place.clock.sleep(0.1)
+    vars(place.app._limiter).update(acquire=is_away, use=tells_nothing)
+    await until_all_wait_for_it(backfill.id)
+    fetched = place.asked("/streams")
+    assert fetched < 12
+
+    # When an activity comes in, then it is read with its laps, and its streams stay pending
+    added = place.strava.world.add(NewActivity())
+    await place.streams.handle_event(place.event(added))
+    [live] = await place.app.jobs.list(sync=LIVE)
+    await until_all_wait_for_it(backfill.id, live.id)
+    found = await place.streams.find(place.id_of(added))
+    assert found.item.state is ItemState.PENDING
+    assert found.details is not None and found.details["laps"]
+    assert place.asked("/laps") == 1
+
+    # And for minutes no streams are asked for, and nothing is held from one look to the next
+    await place.clock.sleep(300)
+    await until_all_wait_for_it(backfill.id, live.id)
+    assert place.asked("/streams") == fetched
+    assert await place.states() == {"success": fetched, "pending": 13 - fetched}
+    assert (await place.streams.stats()).windows == ()
+    assert await place.app._items.next_sweep_s() is None
+
+    # And when it is back, everything is fetched, and nothing was ever too much
+    for name in ("acquire", "use"):
+        del vars(place.app._limiter)[name]
+    await place.quiet()
+    assert await place.states() == {"success": 13}
+    assert place.asked("/streams") == 13
+    assert place.strava.meter.overshoot() == 0
+    assert place.strava.requests.count(status=429) == 0
 
 
 @as_test(in_place, activities=0)

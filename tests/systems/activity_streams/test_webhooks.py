@@ -9,7 +9,7 @@ import pytest
 from headgate import ConnectionState, InvalidInput
 from headgate.base.errors import StoreUnavailable
 from headgate.connectors.keys import KeyRing
-from headgate.model.states import ItemState, JobState
+from headgate.model.states import JobState
 from headgate.sandbox.kit.outbound import Reply
 from headgate.sandbox.strava import access
 from headgate.systems.activity_streams import system
@@ -23,10 +23,8 @@ from headgate.web.server import build
 from tests.connecting import Site, vault
 from tests.systems.activity_streams.test_api import (
     ATHLETES,
-    put,
     serving_activities,
     streams,
-    success,
 )
 from tests.unit.sandbox.clients import Client as SandboxClient
 from tests.web.callers import ORIGIN, Served, problem
@@ -45,13 +43,6 @@ CREATED = {
     "subscription_id": 120_001,
     "event_time": 1_767_225_600,
     "updates": {},
-}
-WITHDRAWN = {
-    **CREATED,
-    "object_type": "athlete",
-    "object_id": ATHLETES["ada"],
-    "aspect_type": "update",
-    "updates": {"authorized": "false"},
 }
 
 
@@ -143,31 +134,6 @@ async def test_an_event_is_stored_and_acted_on_later(served: Served) -> None:
     # One job, which nobody has begun; that Strava was asked nothing is seen to elsewhere.
     [job] = await served.app.jobs.list(sync=LIVE)
     assert (job.state, job.user_id, job.connection_id) == (JobState.PENDING, "ada", "ada-1")
-
-
-@as_test(with_webhooks)
-async def test_a_deleted_activity_is_forgotten(served: Served) -> None:
-    await success(served.app)
-    other = await put(served.app, user="bob", number=101)
-    ada = await served.client()
-
-    event = {**CREATED, "aspect_type": "delete"}
-    assert (await served.with_headers().post(PATH, json=event)).status_code == 200
-
-    problem(await ada.get(f"/v1/activities/{activity_id('ada-1', 101)}/streams"), 404, "not_found")
-    assert (await served.app.items.get(other.id)).state is ItemState.PENDING
-
-
-@as_test(with_webhooks)
-async def test_an_athlete_who_withdraws_has_to_sign_in_again(served: Served) -> None:
-    await served.app.clock.sleep(60)
-    event = {**WITHDRAWN, "event_time": int(served.app.clock.now().timestamp())}
-
-    assert (await served.with_headers().post(PATH, json=event)).status_code == 200
-
-    connections = served.app.connections
-    ada, bob = await connections.get("ada-1"), await connections.get("bob-1")
-    assert (ada.state, bob.state) == (ConnectionState.NEEDS_REAUTH, ConnectionState.ACTIVE)
 
 
 @as_test(with_webhooks)
