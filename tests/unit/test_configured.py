@@ -28,15 +28,12 @@ def test_an_application_of_ones_own_has_the_targets_and_workers_of_the_settings(
     assert str(configured_app(database="sqlite:///other.db")._database.path) == "other.db"  # type: ignore[attr-defined]
 
 
-def test_a_setting_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADGATE_KEEP_SENT_DAYS", "1e12")
-    with pytest.raises(InvalidInput, match=r"^keep_sent_days: "):
-        configured_app()
-
-
 def test_plans_are_asked_for_where_the_settings_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert configured_app()._runtime.entitlement is None
 
     monkeypatch.setenv("HEADGATE_PAID_HISTORY", "1")
 
     assert configured_app()._runtime.entitlement is paid_history
+    monkeypatch.setenv("HEADGATE_KEEP_SENT_DAYS", "1e12")
+    with pytest.raises(InvalidInput, match=r"^keep_sent_days: "):
+        configured_app()

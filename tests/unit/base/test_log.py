@@ -89,20 +89,12 @@ def test_a_field_is_masked_by_its_name_at_any_depth(out: io.StringIO) -> None:
     }
 
 
-def test_a_secret_inside_a_text_is_masked(out: io.StringIO) -> None:
-    get_logger("x").info(
-        OwnEvent.LEAK,
-        error=f"Bearer {CANARY}",
-        tried=[f"password={CANARY}"],
-        of={"url": f"https://u:{CANARY}@host/"},
-    )
-
-    assert CANARY not in out.getvalue()
-
-
 @pytest.mark.parametrize(
     "value",
     [
+        f"Bearer {CANARY}",
+        f"password={CANARY}",
+        f"https://u:{CANARY}@host/",
         ValueError(f"access_token={CANARY}"),
         f"access_token={CANARY}".encode(),
         {f"access_token={CANARY}"},
@@ -114,10 +106,10 @@ def test_a_secret_inside_a_text_is_masked(out: io.StringIO) -> None:
 def test_a_secret_inside_a_value_of_any_kind_is_masked(value: object, as_json: bool) -> None:
     stream = writing_to(json=as_json)
 
-    get_logger("x").info(OwnEvent.FAILED, error=value, tried=[value], of={"a": value})
+    get_logger("x").info(OwnEvent.LEAK, error=value, tried=[value], of={"a": value})
 
     assert CANARY not in stream.getvalue()
-    assert stream.getvalue().count(MASK) == 3
+    assert stream.getvalue().count(MASK) == 4
 
 
 def test_a_value_that_json_does_not_know_is_told_by_its_repr(out: io.StringIO) -> None:
@@ -276,15 +268,10 @@ plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(
     )
 )
 def test_no_nesting_hides_a_secret(value: object) -> None:
+    before = repr(value)
+
     masked = mask_secrets(None, "info", {"event": "x", "value": value})
 
     assert CANARY not in repr(masked)
-
-
-@given(st.dictionaries(st.text(max_size=5), plain))
-def test_what_is_logged_is_not_changed_for_the_one_who_logs(value: dict[str, object]) -> None:
-    copy = dict(value)
-
-    mask_secrets(None, "info", {"value": value, "token": value})
-
-    assert repr(value) == repr(copy)
+    # It is not changed for the one who logs.
+    assert repr(value) == before

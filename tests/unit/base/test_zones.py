@@ -30,16 +30,17 @@ def test_an_unknown_zone_is_refused_with_its_field(wrong: str) -> None:
         find_zone("tz", wrong)
 
 
-def test_a_usual_time_has_one_instant() -> None:
-    assert instants_of(wall(2026, 1, 5, 12), BERLIN) == (utc(2026, 1, 5, 11),)
-    assert instant_of(wall(2026, 1, 5, 12), BERLIN) == utc(2026, 1, 5, 11)
-
-
 def test_a_repeated_time_has_two_and_counts_at_the_first() -> None:
     repeated = wall(2026, 10, 25, 2, 30)
 
     assert instants_of(repeated, BERLIN) == (utc(2026, 10, 25, 0, 30), utc(2026, 10, 25, 1, 30))
     assert instant_of(repeated, BERLIN) == utc(2026, 10, 25, 0, 30)
+    # And both hours are shown alike; a usual time has one.
+    for hour in (0, 1):
+        assert wall_of(utc(2026, 10, 25, hour, 30), BERLIN) == repeated
+    assert wall_of(utc(2026, 10, 25, 1, 30), BERLIN).fold == 0
+    assert instants_of(wall(2026, 1, 5, 12), BERLIN) == (utc(2026, 1, 5, 11),)
+    assert instant_of(wall(2026, 1, 5, 12), BERLIN) == utc(2026, 1, 5, 11)
 
 
 def test_a_skipped_time_has_none_and_counts_when_the_clock_is_set() -> None:
@@ -54,11 +55,3 @@ def test_half_an_hour_may_be_skipped_and_a_whole_day_too() -> None:
 
     assert instant_of(wall(2026, 10, 4, 2, 10), lord_howe) == utc(2026, 10, 3, 15, 30)
     assert instant_of(wall(2011, 12, 30, 7), apia) == utc(2011, 12, 30, 10)
-
-
-def test_a_wall_clock_shows_both_hours_alike() -> None:
-    shown = wall(2026, 10, 25, 2, 30)
-
-    assert wall_of(utc(2026, 10, 25, 0, 30), BERLIN) == shown
-    assert wall_of(utc(2026, 10, 25, 1, 30), BERLIN) == shown
-    assert wall_of(utc(2026, 10, 25, 1, 30), BERLIN).fold == 0

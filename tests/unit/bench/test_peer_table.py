@@ -8,11 +8,8 @@ from bench.peer_table import BEGIN, END, Row, Table, write_block
 from bench.peers import middle
 
 
-def test_the_middle_of_each_figure_counts() -> None:
+def test_the_middle_of_each_figure_counts_and_no_failure_is_hidden() -> None:
     assert middle([[3.0, 10.0], [1.0, 30.0], [2.0, 20.0]]) == [2.0, 20.0]
-
-
-def test_one_failure_is_not_hidden_by_the_other_rounds() -> None:
     assert middle([[3.0], "failed", [2.0]]) == "failed"
 
 
@@ -30,12 +27,9 @@ def test_only_what_is_between_the_marks_is_replaced(tmp_path: Path) -> None:
     write_block(file, "new")
 
     assert file.read_text(encoding="utf-8") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
-
-
-def test_a_file_without_the_marks_is_left_alone(tmp_path: Path) -> None:
-    file = tmp_path / "README.md"
-    file.write_text(f"before\n{BEGIN}\nold\n", encoding="utf-8")
-
+    # And a file without both marks is left alone.
+    half = f"before\n{BEGIN}\nold\n"
+    file.write_text(half, encoding="utf-8")
     with pytest.raises(ValueError, match="bench:peers"):
         write_block(file, "new")
-    assert file.read_text(encoding="utf-8") == f"before\n{BEGIN}\nold\n"
+    assert file.read_text(encoding="utf-8") == half
