@@ -13,7 +13,6 @@ from headgate.model.states import JOB, ConnectionState
 from headgate.sandbox.serving import serving
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava
-from headgate.toolkit.links import CONNECT_PATH
 from tests.browser.conftest import OpenPage
 from tests.browser.rig import Rig, Watched, picture, rig
 from tests.connecting import Activities, key_entries, strava_auth
@@ -64,16 +63,6 @@ async def served(file: Path, at_strava: str) -> AsyncIterator[Rig]:
             await worker.stop()
 
 
-async def connected(served: Rig, open_page: OpenPage) -> str:
-    """Connect an account by a link; the connection's id."""
-    page = await open_page()
-    await page.goto(served.url + served.links.connect_path(source="strava", user_id=USER))
-    await expect(page.get_by_role("heading")).to_have_text("Strava is connected")
-    await picture(page, "connected")
-    [connection] = await served.app.connections.of_user(USER)
-    return connection.id
-
-
 async def ended(app: App, job_id: str) -> JobState:
     """Where the job ends, once it has."""
     clock = SystemClock()
@@ -84,25 +73,25 @@ async def ended(app: App, job_id: str) -> JobState:
     return job.state
 
 
-async def signed_out(served: Rig, open_page: OpenPage, strava: Strava) -> str:
-    """A job that failed because the user took our access back; its id."""
-    connection_id = await connected(served, open_page)
-    strava.tokens.revoke(str(strava.find_user(None)), access.CLIENT_ID)
-    submitted = await served.app.jobs.submit(
-        "activities", user_id=USER, connection_id=connection_id
-    )
-    assert await ended(served.app, submitted.job.id) is JobState.FAILED
-    return submitted.job.id
-
-
 async def test_reconnecting_goes_out_and_back_and_the_import_goes_on(
     served: Rig, open_page: OpenPage, strava: Strava, watched: Watched
 ) -> None:
-    # Given an import whose credentials have died
-    job_id = await signed_out(served, open_page, strava)
+    # Given an account that was connected by a link
+    page = await open_page()
+    await page.goto(served.url + served.links.connect_path(source="strava", user_id=USER))
+    await expect(page.get_by_role("heading")).to_have_text("Strava is connected")
+    await picture(page, "connected")
+    [connection] = await served.app.connections.of_user(USER)
+
+    # And an import that failed because the user took our access back
+    strava.tokens.revoke(str(strava.find_user(None)), access.CLIENT_ID)
+    submitted = await served.app.jobs.submit(
+        "activities", user_id=USER, connection_id=connection.id
+    )
+    job_id = submitted.job.id
+    assert await ended(served.app, job_id) is JobState.FAILED
     [connection] = await served.app.connections.of_user(USER)
     assert connection.state is ConnectionState.NEEDS_REAUTH
-    page = await open_page()
     await page.goto(served.page_of(job_id))
     await expect(page.get_by_role("heading")).to_have_text(
         "Strava needs you to sign in again. Nothing is lost."
@@ -123,46 +112,3 @@ async def test_reconnecting_goes_out_and_back_and_the_import_goes_on(
     assert (again.id, again.state) == (connection.id, ConnectionState.ACTIVE)
     assert await page.context.cookies() == []
     assert watched.complaints == []
-
-
-async def test_who_says_no_may_try_again(served: Rig, open_page: OpenPage, strava: Strava) -> None:
-    job_id = await signed_out(served, open_page, strava)
-    page = await open_page()
-    await page.goto(served.page_of(job_id))
-    strava.oauth.approves = False
-
-    await page.get_by_role("link", name="Reconnect Strava").click()
-
-    await expect(page.get_by_role("heading")).to_have_text("Strava was not connected")
-    await picture(page, "refused")
-    assert (await served.app.jobs.get(job_id)).state is JobState.FAILED
-
-    strava.oauth.approves = True
-    await page.get_by_role("link", name="Try again").click()
-
-    await page.wait_for_url(f"{served.url}/p/*")
-    assert await ended(served.app, job_id) is JobState.SUCCESS
-
-
-async def test_an_answer_in_another_browser_is_not_taken(served: Rig, open_page: OpenPage) -> None:
-    # Given the address that a provider sent somebody else's browser back to
-    page = await open_page()
-    async with page.expect_request(f"{served.url}/connected/strava*") as back:
-        await page.goto(served.url + served.links.connect_path(source="strava", user_id=USER))
-    address = (await back.value).url
-
-    other = await open_page()
-    await other.goto(address)
-
-    await expect(other.get_by_role("heading")).to_have_text("Signing in was not finished")
-    await expect(other.get_by_role("link")).to_have_count(0)
-    await picture(other, "stale")
-
-
-async def test_a_link_of_another_kind_opens_nothing(served: Rig, open_page: OpenPage) -> None:
-    connect = served.links.connect_path(source="strava", user_id=USER)
-    page = await open_page()
-    answer = await page.goto(f"{served.url}/p/{connect.removeprefix(CONNECT_PATH)}")
-    assert answer is not None and answer.status == 404
-    await expect(page.get_by_role("heading")).to_have_text("This link does not work")
-    await picture(page, "not-found")

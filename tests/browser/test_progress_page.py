@@ -263,15 +263,6 @@ async def test_without_javascript_the_page_loads_itself_anew(
     await expect(page.locator("#percent")).to_have_text("27%", timeout=30_000)
 
 
-async def test_a_page_that_is_over_does_not_load_itself_anew(
-    served: Rig, open_page: OpenPage, clock: ManualClock
-) -> None:
-    job = await done(served.app, clock)
-    page = await open_page(java_script_enabled=False)
-    await page.goto(served.page_of(job.id))
-    await expect(page.locator("meta[http-equiv=refresh]")).to_have_count(0)
-
-
 async def test_what_others_wrote_is_not_shown_to_users(
     served: Rig, open_page: OpenPage, watched: Watched
 ) -> None:

@@ -33,7 +33,7 @@ from headgate.model import item as change
 from headgate.model.api_key import Role
 from headgate.model.states import DELIVERY, ITEM, JOB, words
 from headgate.sandbox.price_history.sandbox import BATCH, PriceHistory
-from headgate.toolkit.metrics import Part, gauge
+from headgate.toolkit.metrics import gauge
 from headgate.web.metrics import PARTS, PATH, exposition
 from tests.processes import ROOT
 from tests.web.callers import (
@@ -105,6 +105,7 @@ async def test_the_numbers_are_what_is_in_the_store(served: Served) -> None:
     limited = await claim(served.app, await put(served.app, user="bob", number=7))
     after = timedelta(minutes=15)
     await settle(served.app, change.defer(limited, after=after, error="429", limited=True))
+    await served.app.jobs.submit(LIVE, user_id="ada", connection_id="c")
 
     page = await told(served)
 
@@ -121,6 +122,9 @@ async def test_the_numbers_are_what_is_in_the_store(served: Served) -> None:
     await served.clock.sleep(24 * 3600 + 1)
     later = await told(served)
     assert later.value("headgate_items_limited_24h", **COVERS) == 0
+    # And no user is named.
+    text = (await (await served.admin()).get(PATH)).text
+    assert "ada" not in text and "1001" not in text
 
 
 @with_library
@@ -283,16 +287,6 @@ async def test_a_part_that_fails_is_left_out_and_the_rest_is_told(
     assert page.value("headgate_workers") == 0
 
 
-@with_library
-async def test_no_user_is_named(served: Served) -> None:
-    await stuck(served.app)
-    await served.app.jobs.submit(LIVE, user_id="ada", connection_id="c")
-
-    text = (await (await served.admin()).get(PATH)).text
-
-    assert "ada" not in text and "1001" not in text
-
-
 @with_server
 async def test_they_are_for_admins(served: Served) -> None:
     problem(await served.with_headers().get(PATH), 401, "unauthorized")
@@ -428,12 +422,11 @@ async def _unwritable(app: App) -> Iterable[Metric]:
     return [gauge("nothing", "No number.", [], [((), nothing)])]
 
 
-@pytest.mark.parametrize("other", [_fails, _repeats, _unwritable])
 @with_server
-async def test_more_parts_are_told_beside_the_others_and_spoil_nothing(
-    served: Served, other: Part
-) -> None:
-    text, media_type = await exposition(served.app, {"tides": _tides, "other": other})
+async def test_more_parts_are_told_beside_the_others_and_spoil_nothing(served: Served) -> None:
+    spoilt = {"fails": _fails, "repeats": _repeats, "unwritable": _unwritable}
+
+    text, media_type = await exposition(served.app, {"tides": _tides, **spoilt})
 
     page = Told(text.decode())
     assert media_type.startswith("text/plain")
@@ -441,13 +434,8 @@ async def test_more_parts_are_told_beside_the_others_and_spoil_nothing(
     assert "empty" not in page.names
     assert page.value("headgate_jobs", sync="fitbit-days", state="pending") == 0
     failed = page.by("part", "headgate_metrics_failed")
-    assert failed == {**dict.fromkeys(PARTS, 0), "tides": 0, "other": 1}
-
-
-@with_server
-async def test_the_global_registry_is_left_alone(served: Served) -> None:
-    await told(served)
-
+    assert failed == {**dict.fromkeys(PARTS, 0), "tides": 0, **dict.fromkeys(spoilt, 1)}
+    # The registry that others use is left alone.
     assert not [each.name for each in REGISTRY.collect() if each.name.startswith("headgate")]
 
 

@@ -128,6 +128,7 @@ async def test_links_that_open_nothing_all_look_alike(here: Here) -> None:
     answers = [await here.visitor.get(f"{PROGRESS_PATH}{token}") for token in tokens]
     assert {answer.status for answer in answers} == {404}
     assert len({answer.body for answer in answers}) == 1
+    assert "This link does not work" in answers[0].text
     tried = await here.visitor.post(f"{PROGRESS_PATH}{tokens[-1]}/retry", **SAME_ORIGIN)
     assert tried.status == 404
 
@@ -179,10 +180,14 @@ async def test_a_retry_from_another_site_is_refused(here: Here) -> None:
 
 @with_visitor
 async def test_a_retry_that_comes_too_late_changes_nothing(here: Here) -> None:
+    refresh = 'http-equiv="refresh"'
+    assert refresh in (await here.visitor.get(here.path())).text
     await here.job.last_days()
     answer = await here.visitor.post(f"{here.path()}/retry", **SAME_ORIGIN)
     assert answer.status == 303
     assert (await here.now()).state is JobState.SUCCESS
+    # And the page of what is over does not load itself anew.
+    assert refresh not in (await here.visitor.get(here.path())).text
 
 
 @pytest.mark.security(20)
