@@ -40,6 +40,14 @@ def test_a_forbidden_address_is_refused_with_what_it_is(address: str) -> None:
 @pytest.mark.parametrize("address", PUBLIC)
 def test_a_public_address_may_be_called(address: str) -> None:
     assert AddressRules().refusal("https", address, 443) is None
+    assert AddressRules().refusal("https", "localhost", 443) == "it is not an IP address"
+
+
+@pytest.mark.parametrize("text", ["localhost", "127.0.0.1/8", "300.0.0.0/8", "127.0.0.0/33"])
+def test_what_is_no_network_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="private_networks"):
+        parse_networks(f"10.0.0.0/8, {text}")
+    assert parse_networks(" , ") == ()
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -70,10 +78,6 @@ def test_nothing_that_python_calls_private_is_public_to_us(address: object) -> N
         assert coat or denied_reason(judged) is not None
 
 
-def test_what_is_no_address_is_refused() -> None:
-    assert AddressRules().refusal("https", "localhost", 443) == "it is not an IP address"
-
-
 def test_the_public_network_takes_https_on_the_allowed_ports_alone() -> None:
     rules = AddressRules(ports=frozenset({443, 3001}))
 
@@ -91,16 +95,6 @@ def test_a_private_network_is_opened_by_itself_alone() -> None:
     assert rules.refusal("https", "fd12::5", 8443) is None
     for other in ("10.0.0.1", "169.254.169.254", "::1", "fd13::5"):
         assert rules.refusal("http", other, 8080) is not None
-
-
-@pytest.mark.parametrize("text", ["localhost", "127.0.0.1/8", "300.0.0.0/8", "127.0.0.0/33"])
-def test_what_is_no_network_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match="private_networks"):
-        parse_networks(f"10.0.0.0/8, {text}")
-
-
-def test_no_networks_are_none() -> None:
-    assert parse_networks(" , ") == ()
 
 
 @pytest.mark.parametrize(

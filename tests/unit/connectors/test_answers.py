@@ -45,9 +45,7 @@ def test_a_status_has_its_consequence_and_tells_no_query(status: int, kind: type
 
     assert type(verdict) is kind
     assert "s3cret" not in str(verdict)
-
-
-def test_a_connector_may_declare_that_nothing_found_is_an_answer() -> None:
+    # A connector may declare that nothing found is an answer.
     assert type(classify_status(of(404), not_found=NoData)) is NoData
 
 

@@ -85,6 +85,9 @@ def test_the_setting_is_named_whose_secret_has_something_else_than_keys(
     monkeypatch.setenv("HEADGATE_KEYS_SECRET", name)
     with pytest.raises(InvalidInput, match=r"^keys_secret: entry 1 is not id:base64"):
         settings.load().key_ring()
+    monkeypatch.setenv(SETTINGS_SECRET, "not/there")
+    with pytest.raises(InvalidInput, match=f"^{SETTINGS_SECRET}: cannot be read"):
+        app_from_environment()
 
 
 def test_missing_credentials_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,12 +99,6 @@ def test_missing_credentials_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_KEYS_SECRET", "some/secret")
     with pytest.raises(InvalidInput, match="no credentials of AWS; set AWS_PROFILE"):
         settings.load().key_ring()
-
-
-def test_the_setting_is_named_whose_secret_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(SETTINGS_SECRET, "not/there")
-    with pytest.raises(InvalidInput, match=f"^{SETTINGS_SECRET}: cannot be read"):
-        app_from_environment()
 
 
 @pytest.mark.parametrize("name", ["KEYS_SECRET", "KEYS_KMS"])

@@ -120,11 +120,8 @@ async def test_declared_hosts_may_be_called_by_their_address() -> None:
 def test_an_api_that_could_never_work_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         Api(**{"base_url": "https://api.example", **wrong})
-
-
-def test_an_apis_ports_are_those_it_declares() -> None:
+    # Its ports are those that it declares.
     api = Api(base_url="https://a.example", redirects=PEERS, hosts=("x.example:99", "y.example"))
-
     assert api.ports == {443, 3001, 99}
 
 
@@ -359,11 +356,8 @@ async def test_a_refused_token_is_renewed_once_and_the_retry_is_counted() -> Non
     assert sent == ["Bearer s3cret-1", "Bearer s3cret-2"]
     assert [asked["retry"] for asked in bench.gate.asked] == [False, True]
     assert access.told == []
-
-
-async def test_a_post_that_was_refused_for_its_token_took_no_effect_and_is_sent_again() -> None:
+    # A request that was refused for its token took no effect: a POST is sent again too.
     bench = Bench(answer(401), answer(201), access=FakeAccess())
-
     assert (await bench.http.post("/x", json={})).status == 201
 
 

@@ -44,6 +44,19 @@ def test_a_new_key_is_taken_and_no_two_are_alike() -> None:
     assert first[0] != second[0]
     assert KeyRing.parse(first[1]).newest == first[0]
     assert first[1] != second[1]
+    # Its id must be plain.
+    for key_id in ("with space", "a" * 33, "colon:", "ümlaut"):
+        with pytest.raises(InvalidInput, match="letters, digits"):
+            new_entry(rng, NOW, key_id)
+
+
+def test_the_demos_key_works_in_the_demo_alone_and_random_ones_are_no_patterns() -> None:
+    assert KeyRing.for_demo().newest == "demo"
+    with pytest.raises(InvalidInput, match="not random"):
+        KeyRing.parse(Secret(DEMO_KEY))
+    rng = Random(3)
+    for _ in range(2_000):
+        KeyRing.parse(of_bytes(rng.randbytes(32)))
 
 
 @pytest.mark.parametrize("size", [0, 1, 16, 24, 31, 33, 64])
@@ -94,18 +107,6 @@ def test_a_key_that_somebody_could_think_of_is_refused(key: bytes) -> None:
         KeyRing.parse(of_bytes(key))
 
 
-def test_the_demos_key_works_in_the_demo_alone() -> None:
-    assert KeyRing.for_demo().newest == "demo"
-    with pytest.raises(InvalidInput, match="not random"):
-        KeyRing.parse(Secret(DEMO_KEY))
-
-
-def test_random_keys_are_never_taken_for_patterns() -> None:
-    rng = Random(3)
-    for _ in range(2_000):
-        KeyRing.parse(of_bytes(rng.randbytes(32)))
-
-
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o601])
 @pytest.mark.security(32)
 def test_a_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
@@ -125,9 +126,3 @@ def test_a_file_that_is_not_there_or_holds_something_else_is_refused(tmp_path: P
     os.chmod(path, 0o600)
     with pytest.raises(InvalidInput, match=r"plain text.*keys new"):
         KeyRing.read(path)
-
-
-@pytest.mark.parametrize("key_id", ["with space", "a" * 33, "colon:", "ümlaut"])
-def test_a_new_keys_id_must_be_plain(key_id: str) -> None:
-    with pytest.raises(InvalidInput, match="letters, digits"):
-        new_entry(Random(1), NOW, key_id)

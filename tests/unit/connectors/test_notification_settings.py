@@ -27,10 +27,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def private(folder: Path, name: str, text: str, mode: int = 0o600) -> str:
+def private(folder: Path, name: str, text: str) -> str:
     path = folder / name
     path.write_text(text, encoding="ascii")
-    path.chmod(mode)
+    path.chmod(0o600)
     return str(path)
 
 
@@ -53,13 +53,18 @@ def test_by_default_nobody_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(monkeypatch, notify_finished="all") is None
 
 
-def test_a_webhook_has_a_url_and_secrets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_has_a_url_and_secrets_of_a_private_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = private(folder, "webhook.key", f"{NEW.reveal()}\n{OLD.reveal()}\n")
     found = loaded(monkeypatch, notify_webhook_url=URL, notify_webhook_secret_file=file)
     assert found.webhook is not None and found.email is None
     assert (found.webhook.name, found.webhook.url) == ("notify.webhook", URL)
     assert found.webhook.signing == (NEW, OLD)
     assert [each.name for each in found.targets] == ["notify.webhook"]
+    Path(file).chmod(0o644)
+    with pytest.raises(InvalidInput, match=r"^notify_webhook_secret_file: .* read by others"):
+        load(monkeypatch)
 
 
 def test_secrets_may_be_a_variable_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,11 +160,3 @@ def test_what_cannot_work_is_refused_by_its_name(
     with pytest.raises(InvalidInput, match=problem) as told:
         load(monkeypatch, **given)
     assert "sh0rt" not in str(told.value) and NEW.reveal() not in str(told.value)
-
-
-def test_a_secret_that_others_can_read_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = private(folder, "webhook.key", NEW.reveal(), mode=0o644)
-    with pytest.raises(InvalidInput, match=r"^notify_webhook_secret_file: .* read by others"):
-        load(monkeypatch, notify_webhook_url=URL, notify_webhook_secret_file=file)

@@ -24,6 +24,16 @@ def test_a_file_of_its_owner_alone_is_read(tmp_path: Path, mode: int) -> None:
     assert read_private_file(FIELD, written(tmp_path, b"a\nb\n", mode)).reveal() == "a\nb\n"
 
 
+def test_an_api_key_is_the_only_word_of_its_file_which_is_not_quoted(tmp_path: Path) -> None:
+    for content in (b"k3y", b"k3y\n", b"  k3y\r\n\n"):
+        assert read_api_key(FIELD, written(tmp_path, content)).reveal() == "k3y"
+    for content in (b"", b"\n \n", b"k3y other", b"k3y\nother\n"):
+        path = written(tmp_path, content)
+        with pytest.raises(InvalidInput, match=rf"^{FIELD}: .* must hold one API key") as refused:
+            read_api_key(FIELD, path)
+        assert "other" not in str(refused.value)
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o644, 0o620, 0o601])
 def test_a_file_that_others_can_use_is_refused_and_told_how_to_mend(
     tmp_path: Path, mode: int
@@ -63,19 +73,3 @@ def test_a_file_that_cannot_be_read_is_refused_with_a_hint_and_not_quoted(tmp_pa
         read_private_file(FIELD, tmp_path)
     with pytest.raises(InvalidInput, match=rf"^{FIELD}: .*plain text; do so$"):
         read_private_file(FIELD, written(tmp_path, b"\xff\xfekey"), hint="; do so")
-
-
-@pytest.mark.parametrize("content", [b"k3y", b"k3y\n", b"  k3y\r\n\n"])
-def test_an_api_key_is_the_only_word_of_its_file(tmp_path: Path, content: bytes) -> None:
-    assert read_api_key(FIELD, written(tmp_path, content)).reveal() == "k3y"
-
-
-@pytest.mark.parametrize("content", [b"", b"\n \n", b"k3y other", b"k3y\nother\n"])
-def test_a_file_with_no_key_or_more_is_refused_without_being_quoted(
-    tmp_path: Path, content: bytes
-) -> None:
-    path = written(tmp_path, content)
-
-    with pytest.raises(InvalidInput, match=rf"^{FIELD}: .* must hold one API key") as refused:
-        read_api_key(FIELD, path)
-    assert "other" not in str(refused.value)

@@ -20,6 +20,10 @@ def test_limits_make_a_budget_of_its_name() -> None:
     assert ApiSource("x", base_url=BASE, limits=limits).budget == Budget("x", limits)
     assert ApiSource("x", base_url=BASE, budget=Budget("x", limits)).budget == Budget("x", limits)
     assert ApiSource("x", base_url=BASE).budget is None
+    # Its ports are those of its API and of its tokens.
+    auth = strava_auth(token_url="https://login.example:8443/token")
+    assert ApiSource("x", base_url="https://a.example:444", auth=auth).ports == {444, 8443}
+    assert ApiSource("x", base_url=BASE, auth=ApiToken()).ports == {443}
 
 
 @pytest.mark.parametrize(
@@ -49,13 +53,6 @@ async def test_it_gives_a_client_of_its_api_and_must_be_told_how_to_read() -> No
     assert repr(source) == "ApiSource('x')"
 
 
-def test_its_ports_are_those_of_its_api_and_of_its_tokens() -> None:
-    auth = strava_auth(token_url="https://login.example:8443/token")
-
-    assert ApiSource("x", base_url="https://a.example:444", auth=auth).ports == {444, 8443}
-    assert ApiSource("x", base_url=BASE, auth=ApiToken()).ports == {443}
-
-
 def test_the_registry_knows_who_has_an_api_and_who_has_credentials() -> None:
     class Plain:
         name = "plain"
@@ -69,12 +66,10 @@ def test_the_registry_knows_who_has_an_api_and_who_has_credentials() -> None:
 
 
 def test_two_ways_into_one_provider_are_refused() -> None:
-    syncs = [
-        Sync(name="a", source=strava_source()),
-        Sync(name="b", source=strava_source(strava_auth(client_id="other"))),
-    ]
+    first = Sync(name="a", source=strava_source())
+    other = Sync(name="b", source=strava_source(strava_auth(client_id="other")))
 
     with pytest.raises(InvalidInput, match=r"strava\.auth"):
-        Registry(syncs)
+        Registry([first, other])
     # The same one twice is fine.
-    Registry([syncs[0], Sync(name="c", source=strava_source())])
+    Registry([first, Sync(name="c", source=strava_source())])

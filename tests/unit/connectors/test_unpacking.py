@@ -54,20 +54,14 @@ def test_a_bomb_is_noticed_before_it_goes_off() -> None:
     assert peak < 5_000_000
 
 
-@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "compress", "x" * 500])
-def test_a_packing_that_nobody_asked_for_is_refused(encoding: str) -> None:
-    with pytest.raises(Malformed, match="which we do not accept"):
-        Body(encoding, bytes_max=10)
-
-
-def test_garbage_and_half_a_body_are_refused() -> None:
+def test_garbage_half_a_body_and_other_packings_are_refused() -> None:
     with pytest.raises(Malformed, match="cannot be decompressed"):
         gathered("gzip", b"<html>")
-    with pytest.raises(Malformed, match="ends in the middle"):
-        gathered("gzip", gzip.compress(b"content" * 100)[:-20])
-    with pytest.raises(Malformed, match="ends in the middle"):
-        gathered("gzip", gzip.compress(b"content")[:5])
-
-
-def test_no_body_at_all_needs_no_unpacking() -> None:
+    for half in (gzip.compress(b"content" * 100)[:-20], gzip.compress(b"content")[:5]):
+        with pytest.raises(Malformed, match="ends in the middle"):
+            gathered("gzip", half)
+    for encoding in ("br", "zstd", "gzip, gzip", "compress", "x" * 500):
+        with pytest.raises(Malformed, match="which we do not accept"):
+            Body(encoding, bytes_max=10)
+    # No body at all needs no unpacking.
     assert gathered("gzip", b"") == b""

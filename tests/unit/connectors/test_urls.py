@@ -97,13 +97,10 @@ def test_parameters_are_encoded_as_providers_expect_them() -> None:
     assert url == f"https://api.example/x?{query}#part"
 
 
-def test_a_location_is_read_from_where_it_was_said() -> None:
+def test_a_location_is_read_from_where_it_was_said_and_told_with_its_port() -> None:
     assert resolve_location("https://a.example/v1/x?y=1", "/z") == "https://a.example/z"
     assert resolve_location("https://a.example/v1/x", "//b.example/z") == "https://b.example/z"
     assert resolve_location("https://a.example/v1/x", "https://b.example") == "https://b.example"
-
-
-def test_an_origin_is_told_with_its_port_where_that_matters() -> None:
     assert str(origin_of("https://a.example:443/x")) == "https://a.example"
     assert str(origin_of("https://a.example:3001/x")) == "https://a.example:3001"
     assert str(origin_of("http://[::1]:80/")) == "http://[::1]"

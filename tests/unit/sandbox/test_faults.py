@@ -22,12 +22,26 @@ def strikes(faults: Faults, times: int, path: str = "/a", method: str = "GET") -
 
 
 def test_the_next_requests_are_struck_and_then_no_more() -> None:
-    faults, _ = make()
+    faults, clock = make()
 
     faults.next(FaultKind.OUTAGE, times=2)
-
     assert strikes(faults, 4) == [True, True, False, False]
     assert faults.stats() == []
+    # All that is given must hold.
+    faults.add(Fault(kind=FaultKind.OUTAGE, times=1, starts_at=START + timedelta(seconds=1)))
+    early = strikes(faults, 1)
+    clock.advance(1)
+    assert early + strikes(faults, 2) == [False, True, False]
+
+
+def test_a_fault_can_be_removed_by_its_number() -> None:
+    faults, _ = make()
+    first, second = faults.add(Fault(kind=FaultKind.OUTAGE), Fault(kind=FaultKind.MALFORMED))
+
+    assert faults.remove(first)
+    assert not faults.remove(first)
+    assert [fault.kind for fault in faults.fire("GET", "/a")] == [FaultKind.MALFORMED]
+    assert [each["number"] for each in faults.stats()] == [second]
 
 
 def test_only_the_matching_path_and_method_are_struck() -> None:
@@ -90,26 +104,6 @@ def test_two_equal_faults_do_not_strike_the_same_requests_and_there_is_a_limit()
     faults.add(*[Fault(kind=FaultKind.OUTAGE)] * (FAULTS_MAX - 2))
     with pytest.raises(InvalidInput):
         faults.add(Fault(kind=FaultKind.OUTAGE))
-
-
-def test_all_that_is_given_must_hold() -> None:
-    faults, clock = make()
-    faults.add(Fault(kind=FaultKind.OUTAGE, times=1, starts_at=START + timedelta(seconds=1)))
-
-    early = strikes(faults, 1)
-    clock.advance(1)
-
-    assert early + strikes(faults, 2) == [False, True, False]
-
-
-def test_a_fault_can_be_removed_by_its_number() -> None:
-    faults, _ = make()
-    first, second = faults.add(Fault(kind=FaultKind.OUTAGE), Fault(kind=FaultKind.MALFORMED))
-
-    assert faults.remove(first)
-    assert not faults.remove(first)
-    assert [fault.kind for fault in faults.fire("GET", "/a")] == [FaultKind.MALFORMED]
-    assert [each["number"] for each in faults.stats()] == [second]
 
 
 @pytest.mark.parametrize(

@@ -33,17 +33,15 @@ def client() -> Client:
     return Client(Mirror(ManualClock(datetime(2026, 1, 5, tzinfo=UTC))))
 
 
-async def test_the_body_wins_over_the_query(client: Client) -> None:
+async def test_the_body_wins_over_the_query_and_files_come_beside_their_fields(
+    client: Client,
+) -> None:
     urlencoded = await client.post("/mirror", form={"a": "body"}, a="query", b="query")
     as_json = await client.post("/mirror", json={"a": "body", "n": 3}, a="query")
+    answer = await client.post("/mirror", form={"a": "1"}, files={"file": ("x.tcx", b"12345")})
 
     assert urlencoded.json()["fields"] == {"a": "body", "b": "query"}
     assert as_json.json()["fields"] == {"a": "body", "n": "3"}
-
-
-async def test_files_come_beside_their_fields(client: Client) -> None:
-    answer = await client.post("/mirror", form={"a": "1"}, files={"file": ("x.tcx", b"12345")})
-
     assert answer.json() == {"fields": {"a": "1"}, "files": {"file": ["x.tcx", 5]}}
 
 

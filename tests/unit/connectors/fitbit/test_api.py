@@ -67,15 +67,21 @@ def test_each_user_has_300_a_minute_and_the_application_120_000() -> None:
     assert BUDGET.pace_s_min == 0.2
 
 
-async def test_a_quota_is_a_rate_limit_whatever_its_status() -> None:
+@pytest.mark.parametrize(
+    "body", [b"<html>", {"error": {"status": "PERMISSION_DENIED"}}, {"error": {"details": [{}]}}]
+)
+async def test_a_quota_is_a_rate_limit_whatever_its_status_and_another_403_is_forbidden(
+    body: Any,
+) -> None:
     quota = answers.rate_limited("Requests per minute per user", 300)
     quota.status_code = 403
-    bench = Bench(said(quota), classify=classify)
+    bench = Bench(said(quota), answer(403, body), classify=classify)
 
     with pytest.raises(RateLimited):
         await bench.http.get("/users/me/identity")
-
     assert bench.gate.waits == [None]
+    with pytest.raises(Forbidden):
+        await bench.http.get("/users/me/identity")
 
 
 async def test_a_box_that_was_not_ticked_is_for_the_user_to_mend() -> None:
@@ -88,14 +94,6 @@ async def test_a_box_that_was_not_ticked_is_for_the_user_to_mend() -> None:
 
     # Who else uses the same connection is not concerned.
     assert access.told == []
-
-
-@pytest.mark.parametrize(
-    "body", [b"<html>", {"error": {"status": "PERMISSION_DENIED"}}, {"error": {"details": [{}]}}]
-)
-async def test_another_403_is_forbidden(body: Any) -> None:
-    with pytest.raises(Forbidden):
-        await Bench(answer(403, body), classify=classify).http.get("/users/me/identity")
 
 
 def id_token(claims: object) -> str:

@@ -44,9 +44,7 @@ def test_the_api_and_the_sign_in_page_are_two_hosts_or_one_sandbox() -> None:
     assert API["auth"].account_url == "https://api.foursquare.com/v2/users/self?v=20260101"
     assert emulated["base_url"] == "http://127.0.0.1:8003/v2"
     assert emulated["auth"].ports == {8003}
-
-
-def test_a_token_goes_into_the_query_and_cannot_be_renewed() -> None:
+    # A token goes into the query, and cannot be renewed.
     assert API["auth"].place_token(Secret("t")).params == {"oauth_token": "t"}
     assert not API["auth"].refreshes
 

@@ -63,9 +63,12 @@ async def test_a_page_is_asked_for_by_moments_and_comes_newest_first() -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>", {"message": "x", "errors": []}, [1], [{"id": 1}]])
-async def test_a_page_that_is_no_list_of_activities_is_malformed(body: Any) -> None:
+@pytest.mark.fault(34)
+async def test_an_error_under_status_200_is_malformed(body: Any) -> None:
     with pytest.raises(Malformed):
         await list_activities(Bench(answer(body=body)).http)
+    with pytest.raises(Malformed):
+        await read_activity(Bench(answer(body=body)).http, "12")
 
 
 async def test_an_activity_comes_with_its_laps() -> None:
@@ -85,9 +88,3 @@ async def test_what_was_entered_by_hand_or_lost_its_laps_has_none_and_gone_is_no
     assert (await read_activity(Bench(answer(body=shown()), GONE).http, "12"))["laps"] == []
     with pytest.raises(NoData):
         await read_activity(Bench(GONE).http, "12")
-
-
-@pytest.mark.fault(34)
-async def test_an_error_under_status_200_is_malformed() -> None:
-    with pytest.raises(Malformed):
-        await read_activity(Bench(answer(body={"message": "Error", "errors": []})).http, "12")

@@ -81,12 +81,10 @@ async def test_an_application_that_was_shut_off_is_no_rate_limit_and_ends_the_jo
     assert not isinstance(caught.value, RateLimited)
     assert len(bench.transport.sent) == 1
     assert bench.gate.waits == []
-
-
-@pytest.mark.parametrize("body", [b"<html>", b'{"message":"Forbidden","errors":[]}', b"[]"])
-async def test_another_403_is_forbidden(body: bytes) -> None:
-    with pytest.raises(Forbidden):
-        await Bench(answer(403, body), classify=classify).http.get("/athlete")
+    # Another 403 is forbidden.
+    for body in (b"<html>", b'{"message":"Forbidden","errors":[]}', b"[]"):
+        with pytest.raises(Forbidden):
+            await Bench(answer(403, body), classify=classify).http.get("/athlete")
 
 
 async def test_a_429_is_left_to_the_budget_and_a_refused_token_renewed_once() -> None:

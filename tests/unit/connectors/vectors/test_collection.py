@@ -100,6 +100,12 @@ async def test_the_nearest_are_first_and_no_more_than_asked_for(tmp_path: Path) 
 
     assert [hit.document_id for hit in hits] == ["a", "ab"]
     assert hits[0].score > hits[1].score
+    # A vector of zeros is stored, and never found.
+    piece = Piece(text="-", start=0, end=1)
+    await notes.upsert([VectorDocument(id="zeros", pieces=[piece], vectors=[[0.0] * 8])])
+    assert await notes.has(["zeros"]) == {"zeros"}
+    assert "zeros" not in {hit.document_id for hit in await notes.search(letters("text"))}
+    assert await notes.search([0.0] * 8) == []
 
 
 async def test_an_upsert_replaces_all_that_there_was_of_a_document(tmp_path: Path) -> None:
@@ -111,6 +117,12 @@ async def test_an_upsert_replaces_all_that_there_was_of_a_document(tmp_path: Pat
     assert await texts_of(notes, "page") == ["new", "two"]
     assert await texts_of(notes, "other") == ["four"]
     assert await notes.count() == 3
+    # One without pieces is removed, also among others, which stay.
+    assert await notes.upsert([document("page")]) == 0
+    assert await notes.document_ids() == {"other"}
+    await notes.upsert([document("other"), document("third", "text")])
+    assert await notes.document_ids() == {"third"}
+    assert await notes.upsert([]) == 0
 
 
 async def test_the_same_upsert_again_changes_nothing_but_new_metadata_and_places(
@@ -131,18 +143,6 @@ async def test_the_same_upsert_again_changes_nothing_but_new_metadata_and_places
         ("new ", 0, "new"),
         ("text", 4, "new"),
     }
-
-
-async def test_a_document_without_pieces_is_removed(tmp_path: Path) -> None:
-    notes = await opened(tmp_path)
-    await notes.upsert([document("page", "text"), document("other", "text")])
-
-    assert await notes.upsert([document("page")]) == 0
-    assert await notes.document_ids() == {"other"}
-    # And among others, which stay.
-    await notes.upsert([document("other"), document("third", "text")])
-    assert await notes.document_ids() == {"third"}
-    assert await notes.upsert([]) == 0
 
 
 async def test_documents_are_deleted_and_the_others_stay(tmp_path: Path) -> None:
@@ -219,18 +219,6 @@ async def test_any_text_is_an_id_a_piece_and_metadata_and_stands_only_for_itself
     assert (hit.document_id, hit.text, hit.metadata) == (first, second, {second: first})
     assert await notes.delete_documents([first]) == 1
     assert await notes.document_ids() == {"plain"}
-
-
-async def test_a_vector_of_zeros_is_stored_and_never_found(tmp_path: Path) -> None:
-    notes = await opened(tmp_path)
-    nothing = VectorDocument(
-        id="zeros", pieces=[Piece(text="-", start=0, end=1)], vectors=[[0.0] * 8]
-    )
-    await notes.upsert([nothing, document("page", "text")])
-
-    assert await notes.has(["zeros"]) == {"zeros"}
-    assert [hit.document_id for hit in await notes.search(letters("text"))] == ["page"]
-    assert await notes.search([0.0] * 8) == []
 
 
 def of_one(*vectors: list[float]) -> list[VectorDocument]:

@@ -80,15 +80,12 @@ async def test_a_planned_limit_speaks_for_either_window() -> None:
     assert hourly.headers["x-ratelimit-remaining"] == "0"
     assert hourly.headers["x-ratelimit-reset"] == str(int(START.timestamp()) + 600)
     assert problem(daily) == (429, "quota_exceeded")
+    # A denial looks like a limit but for its type.
+    for kind, told in (
+        (FaultKind.FORBIDDEN, (403, "not_authorized")),
+        (FaultKind.SERVER_ERROR, (500, "server_error")),
+    ):
+        sandbox.faults.next(kind)
+        assert problem(await client.get(CHECKINS, v=V)) == told
     assert "x-ratelimit-reset" not in daily.headers
     assert sandbox.meter.overshoot() == 0
-
-
-async def test_a_denial_looks_like_a_limit_but_for_its_type() -> None:
-    sandbox, client, _ = make()
-    sandbox.faults.next(FaultKind.FORBIDDEN)
-    denied = problem(await client.get(CHECKINS, v=V))
-    sandbox.faults.next(FaultKind.SERVER_ERROR)
-    broken = problem(await client.get(CHECKINS, v=V))
-
-    assert (denied, broken) == ((403, "not_authorized"), (500, "server_error"))

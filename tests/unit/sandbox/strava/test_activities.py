@@ -81,11 +81,14 @@ async def test_what_the_token_may_not_see_leaves_a_page_short_before_the_end() -
 
 
 async def test_without_the_scope_activities_are_refused_by_name() -> None:
-    sandbox, _, _ = make()
+    sandbox, everyone, _ = make()
     client = Client(sandbox, sandbox.grant(scopes=("read",)).access_token)
 
     answer = await client.get(LIST)
 
+    # An athlete is shown in full to who may read the profile.
+    assert (await client.get("/api/v3/athlete")).json()["resource_state"] == 2
+    assert (await everyone.get("/api/v3/athlete")).json()["resource_state"] == 3
     assert answer.status == 401
     assert answer.json() == {
         "message": "Authorization Error",
@@ -93,14 +96,6 @@ async def test_without_the_scope_activities_are_refused_by_name() -> None:
             {"resource": "AccessToken", "field": "activity:read_permission", "code": "missing"}
         ],
     }
-
-
-async def test_an_athlete_is_shown_in_full_to_who_may_read_the_profile() -> None:
-    sandbox, client, _ = make()
-    few = Client(sandbox, sandbox.grant(scopes=("read",)).access_token)
-
-    assert (await client.get("/api/v3/athlete")).json()["resource_state"] == 3
-    assert (await few.get("/api/v3/athlete")).json()["resource_state"] == 2
 
 
 async def test_one_activity_agrees_with_the_list() -> None:
@@ -114,26 +109,22 @@ async def test_one_activity_agrees_with_the_list() -> None:
     assert {"description", "calories", "laps", "segment_efforts"} <= shown.keys()
 
 
-async def test_all_efforts_are_more_efforts() -> None:
-    sandbox, client, _ = make()
-    activity = sandbox.add_activity()
-
-    some = (await client.get(f"/api/v3/activities/{activity.id}")).json()
-    every = (await client.get(f"/api/v3/activities/{activity.id}", include_all_efforts=True)).json()
-
-    assert 0 < len(some["segment_efforts"]) < len(every["segment_efforts"])
-
-
-async def test_laps_cover_the_activity() -> None:
+async def test_all_efforts_are_more_efforts_and_laps_cover_the_activity() -> None:
     sandbox, client, _ = make()
     activity = sandbox.add_activity(NewActivity(distance_m=21_000, elapsed_s=7_000))
+    path = f"/api/v3/activities/{activity.id}"
 
-    laps = (await client.get(f"/api/v3/activities/{activity.id}/laps")).json()
+    some = (await client.get(path)).json()
+    every = (await client.get(path, include_all_efforts=True)).json()
+    laps = (await client.get(f"{path}/laps")).json()
+    listed = (await client.get(f"{path}/streams", keys="time")).json()
 
-    assert len(laps) == 4
+    assert 0 < len(some["segment_efforts"]) < len(every["segment_efforts"])
     assert sum(lap["elapsed_time"] for lap in laps) == 7_000
     assert sum(lap["distance"] for lap in laps) == pytest.approx(21_000)
     assert [lap["lap_index"] for lap in laps] == [1, 2, 3, 4]
+    # Streams that are not keyed are a list with types.
+    assert [each["type"] for each in listed] == ["time", "distance"]
 
 
 async def test_a_new_activity_is_first_in_the_list_and_another_athletes_does_not_exist() -> None:
@@ -163,15 +154,6 @@ async def test_streams_are_keyed_without_a_type_and_always_with_distance() -> No
     assert set(keyed["time"]) == {"data", "series_type", "original_size", "resolution"}
     assert keyed["time"]["original_size"] == len(keyed["time"]["data"]) == 120
     assert set(bare) == set(unknown) == {"distance"}
-
-
-async def test_streams_that_are_not_keyed_are_a_list_with_types() -> None:
-    sandbox, client, _ = make()
-    path = f"/api/v3/activities/{sandbox.add_activity().id}/streams"
-
-    listed = (await client.get(path, keys="time")).json()
-
-    assert [each["type"] for each in listed] == ["time", "distance"]
 
 
 async def test_an_activity_entered_by_hand_has_no_streams() -> None:

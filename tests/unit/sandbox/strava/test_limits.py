@@ -18,14 +18,18 @@ def usage(answer: Answer) -> tuple[str, str]:
     return answer.headers["x-ratelimit-usage"], answer.headers["x-readratelimit-usage"]
 
 
-async def test_headers_show_the_limits_and_count_the_present_call() -> None:
-    _, client, _ = make()
+async def test_headers_show_the_limits_and_count_the_present_call_but_of_tokens() -> None:
+    sandbox, client, _ = make()
 
     first, second = await client.get(ATHLETE), await client.get(ATHLETE)
+    answers = [await client.post(path, form={}) for path in ("/oauth/token", "/api/v3/oauth/token")]
 
     assert first.headers["x-ratelimit-limit"] == "200,2000"
     assert first.headers["x-readratelimit-limit"] == "100,1000"
     assert (usage(first), usage(second)) == (("1,1", "1,1"), ("2,2", "2,2"))
+    assert [answer.status for answer in answers] == [400, 400]
+    assert not any("ratelimit" in name for answer in answers for name in answer.headers)
+    assert (sandbox.meter.read().used["overall_day"], sandbox.requests.total) == (2, 4)
 
 
 async def test_beyond_the_read_limit_of_the_quarter_hour_reading_is_refused() -> None:
@@ -98,17 +102,6 @@ async def test_an_injected_429_is_in_stravas_words() -> None:
     assert (error["field"], error["code"]) == ("overall rate limit", "exceeded")
     # It came though the limits are not spent, so it is no overshoot.
     assert sandbox.meter.overshoot() == 0
-
-
-async def test_the_token_endpoint_neither_counts_nor_carries_headers() -> None:
-    sandbox, client, _ = make()
-
-    answers = [await client.post(path, form={}) for path in ("/oauth/token", "/api/v3/oauth/token")]
-
-    assert [answer.status for answer in answers] == [400, 400]
-    assert not any("ratelimit" in name for answer in answers for name in answer.headers)
-    assert sandbox.meter.read().used["overall_day"] == 0
-    assert sandbox.requests.total == 2
 
 
 async def test_some_streams_can_come_without_headers_and_are_counted_all_the_same() -> None:

@@ -59,21 +59,16 @@ def test_an_activity_has_only_what_was_measured() -> None:
     assert "heartrate" not in Points(1, without_heart, 500).make(TYPES)
 
 
-def test_distance_always_comes_and_unknown_types_are_passed_over() -> None:
+def test_distance_always_comes_and_equal_seeds_give_equal_points() -> None:
     points = Points(1, RUNS[0], 500)
-
-    assert list(points.make(["time"])) == ["time", "distance"]
-    assert list(points.make(["mood", ""])) == ["distance"]
-
-
-def test_equal_seeds_give_equal_points_and_others_do_not() -> None:
     run = next(each for each in RUNS if each.average_heartrate is not None)
 
+    assert list(points.make(["time"])) == ["time", "distance"]
+    # Unknown types are passed over.
+    assert list(points.make(["mood", ""])) == ["distance"]
     assert Points(1, run, 500).make(TYPES) == Points(1, run, 500).make(TYPES)
     assert Points(1, run, 500).make(TYPES) != Points(2, run, 500).make(TYPES)
-
-
-def test_there_are_never_more_points_than_seconds() -> None:
+    # There are never more points than seconds.
     assert Points(1, RUNS[0], 1_000_000).size == RUNS[0].elapsed_s + 1
 
 
