@@ -92,6 +92,12 @@ def asked(**fields: Any) -> BackfillRequest:
     return BackfillRequest(**given)
 
 
+async def delivering(world: World, shelf: Shelf, **fields: Any) -> tuple[App, Job]:
+    """A worker that delivers to the shelf, and an import that was just started."""
+    app = await world.at_work(sync(destination=shelf))
+    return app, (await app.backfills.start(asked(destination="shelf", **fields))).job
+
+
 async def stored(app: App, job: Job) -> dict[str, object]:
     records = await app.records.list(job.sync, job.connection_id)
     return {each.key: each.data for each in records}
@@ -105,11 +111,10 @@ async def test_records_go_to_the_destination_and_receipts_stay_with_what_is_kept
     world: World,
 ) -> None:
     shelf = Shelf()
-    app = await world.at_work(sync(destination=shelf))
-    started = await app.backfills.start(asked(destination="shelf", start=LAST))
-    assert (started.job.destination, started.job.provider) == ("shelf", "watch")
+    app, started = await delivering(world, shelf, start=LAST)
+    assert (started.destination, started.provider) == ("shelf", "watch")
 
-    job = await world.until(app, started.job.id)
+    job = await world.until(app, started.id)
 
     assert [each.key for each in shelf.batches[0].records] == [f"run {LAST}"]
     assert await stored(app, job) == {f"run {LAST}": {"shelf": 1}, f"day {LAST}": {"steps": 1}}
@@ -122,10 +127,9 @@ async def test_what_a_destination_refuses_is_told_with_its_day_and_stops_nothing
 ) -> None:
     shelf = Shelf()
     shelf.refuses = {"run 2025-12-29"}
-    app = await world.at_work(sync(destination=shelf))
-    started = await app.backfills.start(asked(destination="shelf"))
+    app, started = await delivering(world, shelf)
 
-    job = await world.until(app, started.job.id)
+    job = await world.until(app, started.id)
     status = await app.jobs.status(job.id)
 
     assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
@@ -146,11 +150,10 @@ async def test_a_destination_that_fails_is_the_one_to_blame(world: World, error:
     # Given a destination that is down
     shelf = Shelf()
     shelf.errors = [error, error]
-    app = await world.at_work(sync(destination=shelf))
-    started = await app.backfills.start(asked(destination="shelf"))
+    app, started = await delivering(world, shelf)
 
     # Then the breaker opens and names it, with the failures and the time that it ends
-    paused = await world.until(app, started.job.id, JobState.PAUSED)
+    paused = await world.until(app, started.id, JobState.PAUSED)
     assert (paused.reason, paused.provider) == (Reason.BREAKER, "shelf")
     assert len(paused.recent_errors) == 2
     assert paused.wake_at is not None
@@ -160,7 +163,7 @@ async def test_a_destination_that_fails_is_the_one_to_blame(world: World, error:
     )
 
     # and after its cool-down it goes on, and every record arrives once
-    job = await world.until(app, started.job.id)
+    job = await world.until(app, started.id)
     assert job.state is JobState.SUCCESS
     keys = [each.key for batch in shelf.batches for each in batch.records]
     assert len(keys) == len(set(keys)) == 30
@@ -170,27 +173,25 @@ async def test_a_destination_that_fails_is_the_one_to_blame(world: World, error:
 async def test_a_destination_that_asks_to_wait_puts_the_job_off_in_its_name(world: World) -> None:
     shelf = Shelf()
     shelf.errors = [RateLimited(timedelta(minutes=15))]
-    app = await world.at_work(sync(destination=shelf))
-    started = await app.backfills.start(asked(destination="shelf"))
+    app, started = await delivering(world, shelf)
     await world.clock.sleep(5)
 
-    waiting = await app.jobs.get(started.job.id)
+    waiting = await app.jobs.get(started.id)
 
     assert (waiting.reason, waiting.provider) == (Reason.RATE_LIMITED, "shelf")
     assert (await app.jobs.view(waiting)).message == (
         "Shelf limits how much we may request; going on at 2026-01-01 00:15 UTC."
     )
-    assert (await world.until(app, started.job.id)).state is JobState.SUCCESS
+    assert (await world.until(app, started.id)).state is JobState.SUCCESS
 
 
 @with_world
 async def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(world: World) -> None:
     shelf = Shelf()
     shelf.errors = [AuthExpired()]
-    app = await world.at_work(sync(destination=shelf))
-    started = await app.backfills.start(asked(destination="shelf"))
+    app, started = await delivering(world, shelf)
 
-    job = await world.until(app, started.job.id)
+    job = await world.until(app, started.id)
     status = await app.jobs.status(job.id)
 
     assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)

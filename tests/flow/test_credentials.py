@@ -780,20 +780,6 @@ async def test_the_providers_counts_and_limits_reach_the_budget(world: World) ->
 
 
 @with_world
-async def test_a_429_defers_every_job_until_the_provider_opens_again(world: World) -> None:
-    site = Site(world)
-    app = await site.app("a", "b")
-    connection = await site.connect(app)
-    site.strava.faults.next(FaultKind.RATE_LIMITED, times=1, path=LIST_PATH)
-    await app.supervisor().start()
-
-    first = await finished(site, app, await submit(app, connection, "a"))
-    assert (first.state, first.summary.errors) == (JobState.SUCCESS, 0)
-    assert first.summary.deferrals >= 1
-    assert site.strava.requests.count(status=429) == 1
-
-
-@with_world
 async def test_a_refused_application_ends_the_job_and_not_the_connection(world: World) -> None:
     site, app, connection = await connected(world)
     site.strava.faults.next(FaultKind.FORBIDDEN, times=1, path=LIST_PATH)

@@ -348,28 +348,3 @@ async def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
     else:
         assert job.state is JobState.FAILED
     assert [record.key for record in await app.records.list("halves", "c")] == ["half"]
-
-
-@pytest.mark.parametrize(
-    ("chunk", "field"),
-    [
-        (Chunk(wait=30), "wait"),  # type: ignore[arg-type]
-        (Chunk(wait=timedelta(seconds=-1)), "wait"),
-        (Chunk(wait=timedelta.max), "wait"),
-        (Chunk(cursor=1, error="boom"), "error"),  # type: ignore[arg-type]
-    ],
-)
-@with_world
-async def test_a_wait_or_an_error_that_is_none_is_malformed(
-    world: World, chunk: Chunk, field: str
-) -> None:
-    async def read(ctx: Context) -> Chunk:
-        return chunk
-
-    app = await world.at_work(Sync(name="odd", source=ScriptedSource(read)))
-    submitted = await app.jobs.submit("odd", user_id="ada", connection_id="c")
-    await world.clock.sleep(1)
-
-    job = await app.jobs.get(submitted.job.id)
-    assert job.reason is Reason.RETRYING
-    assert f"Malformed: {field}: " in str(job.error)

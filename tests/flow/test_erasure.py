@@ -493,34 +493,3 @@ async def test_a_connection_of_a_source_that_is_gone_is_deleted_all_the_same(wor
 
     assert erasure.unrevoked == ("gone",)
     assert erasure.deleted["user"] == 1
-
-
-@pytest.mark.parametrize("imported_too", [False, True])
-@with_world
-async def test_what_another_user_stored_under_the_same_name_is_theirs(
-    world: World, imported_too: bool
-) -> None:
-    # Given a source without accounts, and Bob, who takes the name that Ada took before
-    async def read(ctx: Context) -> Chunk:
-        return Chunk(records=[Record("a", {"by": ctx.user_id})])
-
-    syncs = [Sync(name=name, source=ScriptedSource(read)) for name in ("pages", "more")]
-    app = await world.at_work(*syncs)
-
-    async def run(sync: str, user_id: str) -> None:
-        job = (await app.jobs.submit(sync, user_id=user_id, connection_id="home")).job
-        assert (await world.until(app, job.id)).state is JobState.SUCCESS
-
-    await run("pages", "ada")
-    await run("pages", "bob")
-    if imported_too:
-        await run("more", "bob")
-
-    # Then neither his export nor his erasure touches hers
-    rows = [row async for row in app.users.export("bob")]
-    assert [row["sync"] for row in rows if row["type"] == "record"] == (
-        ["more"] if imported_too else []
-    )
-    await app.users.forget("bob", by="eve")
-    kept = await app.records.list("pages", "home")
-    assert [each.key for each in kept] == ["a"]

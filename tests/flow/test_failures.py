@@ -27,7 +27,7 @@ from headgate import (
     WorkerSettings,
 )
 from headgate.base.failure import read_failure
-from tests.flow.sources import nothing, raising
+from tests.flow.sources import nothing
 from tests.worlds import ScriptedSource, World, kinds, lanes, with_world
 
 DAY = date(2025, 12, 24)
@@ -175,17 +175,6 @@ async def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(world: World) -> N
     assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
     assert (rows[1].error or "").startswith("Malformed: not JSON\nraised at tests/flow/")
     assert "1 day could not be read" in (await app.jobs.view(job)).message
-
-
-@with_world
-async def test_a_cursor_job_that_cannot_go_on_fails_when_its_pauses_are_spent(world: World) -> None:
-    app = await world.at_work(
-        Sync(name="pages", source=ScriptedSource(raising(Transient, "always")))
-    )
-    job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
-    job = await world.until(app, job.id)
-    assert (job.state, job.reason) == (JobState.FAILED, Reason.ATTEMPTS_SPENT)
-    assert job.summary.pauses == 3
 
 
 @with_world

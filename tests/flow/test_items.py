@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from headgate import Chunk, Context, JobState, Reason, Sync
+from headgate import Chunk, Context, JobState, Sync
 from headgate.base.clock import Clock
 from headgate.base.errors import (
     AuthExpired,
@@ -24,7 +24,6 @@ from headgate.base.errors import (
     StoreUnavailable,
     Transient,
 )
-from headgate.connectors.source import ApiSource
 from headgate.flow import recover, rescue
 from headgate.flow.fetch_item import ItemFetcher, JobItems, fetch_due, reset_item
 from headgate.flow.items import item_stats
@@ -39,7 +38,6 @@ from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.connector import Fetch
 from headgate.ports.items import FetchAttempt, NewItem
 from headgate.store.sql.item_store import SqlItems
-from tests.connecting import PER_PAGE, Site, strava_source, submit
 from tests.flow.logs import lines, told
 from tests.item_agents import ItemHeartbeat, ItemSweeper
 from tests.unit.values import gates, make_job
@@ -640,54 +638,7 @@ async def test_the_numbers_of_a_collection(place: Place) -> None:
     assert adas.of_user is not None and adas.of_user[ItemState.PENDING] == 1
 
 
-# ---- whole backfills ---------------------------------------------------------------------------
-
-
-class Streams(ApiSource):
-    """Finds activities page by page, then fetches the streams of each."""
-
-    fetching: ItemFetcher
-
-    async def read(self, ctx: Context) -> Chunk:
-        if not isinstance(ctx.cursor, str):
-            return await self._find(ctx, ctx.cursor if isinstance(ctx.cursor, int) else 1)
-        done = await fetch_due(
-            self.fetching,
-            ctx,
-            self._fetch,
-            collection=STREAMS,
-            connection_id=ctx.connection_id,
-            limit=10,
-        )
-        return Chunk.of_items(done, cursor="streams")
-
-    async def _find(self, ctx: Context, page: int) -> Chunk:
-        answer = await ctx.http.get("/athlete/activities", {"page": page, "per_page": PER_PAGE})
-        found = answer.json(list[dict[str, Any]])
-        await self.fetching.items.register(
-            [
-                NewItem(
-                    id=f"activity_{each['id']}",
-                    collection=STREAMS,
-                    user_id=ctx.user_id,
-                    connection_id=ctx.connection_id,
-                    external_id=None if each["manual"] else str(each["id"]),
-                    start_time=datetime.fromisoformat(each["start_date"]),
-                )
-                for each in found
-            ]
-        )
-        return Chunk(cursor=page + 1 if found else "streams")
-
-    async def _fetch(self, ctx: Context, item: Item) -> Document:
-        answer = await ctx.http.get(
-            f"/activities/{item.external_id}/streams",
-            {"keys": "time,heartrate,altitude", "key_by_type": "true"},
-            not_found=NoData,
-        )
-        streams = answer.json(dict[str, dict[str, Any]])
-        channels = {name: stream["data"] for name, stream in streams.items()}
-        return Document.of_json(channels)
+# ---- a whole job -------------------------------------------------------------------------------
 
 
 @with_world
@@ -739,82 +690,3 @@ async def test_anything_can_be_an_item(world: World) -> None:
         assert served.document.attributes == {"bytes": 7}
     tried = [attempt.item.external_id for attempt in seen]
     assert (tried.count("b"), len(tried)) == (5, 7)
-
-
-def streams_source() -> Streams:
-    """The Strava of the other tests, fetching streams."""
-    plain = strava_source()
-    return Streams(
-        plain.name,
-        base_url=plain.api.base_url,
-        auth=plain.auth,
-        limits=plain.budget.limits if plain.budget else (),
-        counts=plain.api.counts,
-    )
-
-
-@with_world
-async def test_a_backfill_of_streams_stays_within_the_limits_and_holds_nothing_while_it_sleeps(
-    world: World,
-) -> None:
-    # Given an athlete with more activities than two windows take
-    site = Site(world, activities=230)
-    source = streams_source()
-    app = await site.app("streams", source=source)
-    items = SqlItems(app._database)
-    source.fetching = ItemFetcher(items=items, clock=world.clock, worker="worker_1")
-    connection = await site.connect(app)
-    job = await submit(app, connection, "streams", lane="cold")
-    await app.supervisor().start()
-
-    # When the backfill runs to its end
-    asleep = 0
-    while (job := await app.jobs.get(job.id)).state not in (JobState.SUCCESS, JobState.FAILED):
-        if job.state is JobState.PENDING and job.reason is Reason.RATE_LIMITED:
-            asleep += 1
-            assert await items.next_sweep_s() is None
-        await world.clock.sleep(20)
-
-    # Then every activity has its streams, or none to have, and no request was refused
-    assert job.state is JobState.SUCCESS, job.error
-    counted = await items.count_items(STREAMS)
-    assert counted.states[ItemState.SUCCESS] + counted.states[ItemState.UNAVAILABLE] == 230
-    assert counted.states[ItemState.UNAVAILABLE] > 0
-    assert asleep > 0
-    assert await items.count_limited(STREAMS, within=timedelta(days=1)) == 0
-    [use] = [each for each in await app.budgets.use() if each.source == "strava"]
-    assert use.answers_429_24h == 0
-    fetches = [each for each in site.wire.sent if "/streams" in each.url]
-    # One request for each that has streams, and none for what was entered by hand.
-    assert len(fetches) == counted.states[ItemState.SUCCESS]
-
-
-@with_world
-async def test_credentials_that_are_refused_end_the_job_and_leave_the_items_pending(
-    world: World,
-) -> None:
-    # Given a job whose third item meets credentials that are no longer good
-    app_items: list[SqlItems] = []
-    provider = Provider(c=AuthExpired())
-
-    async def read(ctx: Context) -> Chunk:
-        fetching = ItemFetcher(items=app_items[0], clock=world.clock, worker="worker_1")
-        fetched = await fetch_due(
-            fetching, ctx, provider.fetch, collection=STREAMS, connection_id=CONNECTION, limit=10
-        )
-        return Chunk.of_items(fetched, cursor="more")
-
-    app = await world.app(Sync(name="streams", source=ScriptedSource(read)))
-    app_items.append(SqlItems(app._database))
-    place = Place(world, app_items[0])
-    await place.register("a", "b", "c", "d")
-    await app.supervisor().start()
-
-    # When it runs
-    submitted = await app.jobs.submit("streams", user_id="ada", connection_id=CONNECTION)
-    job = await world.until(app, submitted.job.id)
-
-    # Then the job asks for the account to be connected again, and no item has suffered
-    assert (job.state, job.reason) == (JobState.FAILED, Reason.NEEDS_REAUTH)
-    assert list((await place.states()).values()) == ["success"] * 2 + ["pending"] * 2
-    assert (await place.items.get("c")).retry_count == 0

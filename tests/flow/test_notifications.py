@@ -54,7 +54,6 @@ from tests.worlds import (
     as_test,
     in_world,
     lanes,
-    with_dying_workers,
     with_world,
 )
 
@@ -400,38 +399,6 @@ async def test_without_settings_nothing_is_looked_up(
     await place.run(mode="history")
     assert await place.app._store.tell_paused(limit=1) == 0
     assert place.app.notifications.settings is None
-
-
-# ---- crashes -----------------------------------------------------------------------------------
-
-
-@with_dying_workers
-async def test_a_crash_after_the_end_of_a_job_loses_no_notification(world: World) -> None:
-    weather = Weather()
-    weather.error = Forbidden("no")
-    sync = Sync(name="notes", source=ScriptedSource(weather.read))
-    first = await world.app(sync, notifications=BY_WEBHOOK)
-    sender = ScriptedSender(world.clock)
-    sender.takes_s = {"notify.webhook": 5.0}
-    first._runtime.drainer.sender = sender  # type: ignore[union-attr]
-    job = (await first.jobs.submit("notes", user_id="ada", connection_id="a")).job
-    host = world.loop.host("first")
-    await host.spawn(first.supervisor().start())
-    await world.until(first, job.id)
-    await world.clock.sleep(1)
-    # It dies while the notification is on its way.
-    assert len(sender.begun) == 1
-    host.crash()
-
-    second = await world.app(sync, notifications=BY_WEBHOOK)
-    again = ScriptedSender(world.clock)
-    second._runtime.drainer.sender = again  # type: ignore[union-attr]
-    await second.supervisor().start()
-    await world.clock.sleep(300)
-
-    assert again.keys == sender.keys
-    [delivery] = await second.outbox.list(limit=10)
-    assert delivery.state is DeliveryState.SENT
 
 
 # ---- the topic of notifications ----------------------------------------------------------------

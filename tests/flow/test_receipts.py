@@ -102,6 +102,14 @@ class Desk:
         return await self.world.app(*self.syncs)
 
 
+async def at_work(world: World, **fields: Any) -> tuple[Desk, App]:
+    """A desk, and a worker at it."""
+    desk = Desk(world, **fields)
+    app = await desk.app()
+    await app.supervisor().start()
+    return desk, app
+
+
 async def start_history(app: App, **more: Any) -> Job:
     request = BackfillRequest(
         user_id="ada", source="notes", destination="printer", start=DAY, end=DAY, **more
@@ -159,10 +167,8 @@ async def test_what_one_has_delivered_the_other_counts_and_leaves_alone(
 @with_world
 async def test_a_job_waits_for_another_that_is_sending_the_same_and_says_so(world: World) -> None:
     # Given a backfill that takes a minute to send its records
-    desk = Desk(world)
+    desk, app = await at_work(world)
     desk.printer.takes_s = 60.0
-    app = await desk.app()
-    await app.supervisor().start()
     slow = await start_history(app)
     await world.until(app, slow.id, JobState.RUNNING)
     await world.clock.sleep(1)
@@ -214,10 +220,8 @@ async def test_a_job_that_fails_to_send_leaves_its_records_to_the_other(
     world: World, error: Exception
 ) -> None:
     # Given a backfill that failed to send, and tries again later
-    desk = Desk(world)
+    desk, app = await at_work(world)
     desk.printer.errors = [error]
-    app = await desk.app()
-    await app.supervisor().start()
     slow = await start_history(app)
     while desk.printer.errors:
         await world.clock.sleep(0.05)
@@ -261,10 +265,8 @@ async def test_a_crashed_sender_keeps_its_records_until_it_is_rescued(world: Wor
 
 @with_world
 async def test_what_was_refused_is_told_to_the_source_and_may_be_sent_again(world: World) -> None:
-    desk = Desk(world)
+    desk, app = await at_work(world)
     desk.printer.refuses = {"b"}
-    app = await desk.app()
-    await app.supervisor().start()
     live = await world.until(app, (await start_live(app)).id)
     assert (live.summary.delivered, live.summary.refused) == (1, 1)
 
@@ -279,9 +281,7 @@ async def test_what_was_refused_is_told_to_the_source_and_may_be_sent_again(worl
 
 @with_world
 async def test_a_day_of_which_everything_was_delivered_before_is_not_empty(world: World) -> None:
-    desk = Desk(world)
-    app = await desk.app()
-    await app.supervisor().start()
+    _, app = await at_work(world)
     await world.until(app, (await start_live(app)).id)
 
     slow = await world.until(app, (await start_history(app)).id)
@@ -310,9 +310,7 @@ async def test_a_record_that_comes_twice_in_a_chunk_is_sent_once(world: World) -
 @with_world
 async def test_without_delivers_once_nothing_is_remembered(world: World) -> None:
     # Given a destination that updates what it has: it must get a record again
-    desk = Desk(world, delivers_once=False)
-    app = await desk.app()
-    await app.supervisor().start()
+    desk, app = await at_work(world, delivers_once=False)
 
     await world.until(app, (await start_live(app)).id)
     await world.until(app, (await start_live(app)).id)
@@ -324,10 +322,8 @@ async def test_without_delivers_once_nothing_is_remembered(world: World) -> None
 @with_world
 async def test_waiting_for_another_job_never_opens_a_breaker(world: World) -> None:
     # Given a backfill that takes half an hour over its records
-    desk = Desk(world)
+    desk, app = await at_work(world)
     desk.printer.takes_s = 1800.0
-    app = await desk.app()
-    await app.supervisor().start()
     await start_history(app)
     await world.clock.sleep(1)
 

@@ -309,30 +309,6 @@ async def test_a_write_that_took_effect_but_lost_its_answer_counts_once(
 
 
 @with_dying_workers
-async def test_an_outage_of_the_store_is_waited_out(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a store that is away for four seconds while a chunk is being settled
-    source = ScriptedSource(slow_day)
-    app = await world.app(Sync(name="history", source=source))
-    write = app._database.write
-
-    async def away(operation: Any) -> Any:
-        if 10 <= world.clock.monotonic() <= 14:
-            raise StoreUnavailable
-        return await write(operation)
-
-    monkeypatch.setattr(app._database, "write", away)
-    job = await submit(app)
-    await app.supervisor().start()
-
-    # Then the chunk is not read again
-    job = await world.until(app, job.id)
-    assert job.state is JobState.SUCCESS
-    assert len(source.calls) == 3
-
-
-@with_dying_workers
 async def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

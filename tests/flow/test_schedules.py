@@ -436,8 +436,8 @@ def test_where_there_are_no_credentials_the_users_id_stands_for_a_connection(
     async def main(world: World) -> None:
         site = Site(world)
         sync = Sync(name="out", source=ScriptedSource(nothing), destination=outgoing())
-        parts: dict[str, Any] = {"transport": site.wire, "vault": vault()}
-        app = await world.app(sync, schedules=[nightly(sync="out")], **parts)
+        schedules = [nightly(sync="out")]
+        app = await world.app(sync, schedules=schedules, transport=site.wire, vault=vault())
         bare = msgspec.structs.replace(app._runtime, credentials=None)
         for name in ("ada", "bob", "cleo"):
             await app.users.seen(name)
@@ -468,16 +468,21 @@ async def test_hundreds_of_users_are_spread_over_the_window(nights: Nights) -> N
     assert starts[-1] - starts[0] == timedelta(hours=4) - timedelta(seconds=36)
 
 
-@with_world
-async def test_a_budget_that_is_too_small_is_told(world: World) -> None:
-    class Limited(ScriptedSource):
-        budget = Budget("limited", [Limit(3, per="day")])
-
-    sync = Sync(name="notes", source=Limited(nothing, "limited"))
-    app = await world.app(sync, schedules=[nightly()])
+async def limited(
+    world: World, schedule: Schedule, *limits: Limit, paced: bool = True
+) -> tuple[App, Scheduler]:
+    """An application whose source has these limits, five users, and a scheduler."""
+    source: Any = ScriptedSource(nothing, "limited")
+    source.budget = Budget("limited", limits, paced=paced)
+    app = await world.app(Sync(name="notes", source=source), schedules=[schedule])
     for name in USERS:
         await app.users.seen(name)
-    scheduler = Scheduler(app._runtime, worker="w")
+    return app, Scheduler(app._runtime, worker="w")
+
+
+@with_world
+async def test_a_budget_that_is_too_small_is_told(world: World) -> None:
+    app, scheduler = await limited(world, nightly(), Limit(3, per="day"))
     await scheduler.run_once()
     await world.clock.sleep(2 * HOUR)
     lines = logged()
@@ -562,10 +567,7 @@ async def test_a_run_now_serves_everybody_and_moves_nothing(nights: Nights) -> N
     assert view.next_tick_at == before
     # Whoever had a job lately is not due: bob wants one a month.
     await nights.until(TWO)
-    worker = nights.app.supervisor()
-    await worker.start()
-    await nights.until(TWO + timedelta(hours=1))
-    await worker.stop()
+    await nights.fire()
     assert (await nights.skipped(TWO))["bob"] in (SkipReason.NOT_DUE, SkipReason.JOB_ACTIVE)
 
 
@@ -770,24 +772,18 @@ def test_history_tells_each_day_and_who_keeps_failing(tmp_path: Path) -> None:
     play(tmp_path, main, read=read)
 
 
-def test_old_ticks_are_pruned_by_the_sweeper(tmp_path: Path) -> None:
-    async def main(nights: Nights) -> None:
-        await nights.users("ada")
-        worker = nights.app.supervisor()
-        await worker.start()
-        await nights.until(START + timedelta(days=3))
-        await worker.stop()
+@with_nights
+async def test_old_ticks_are_pruned_by_the_sweeper(nights: Nights) -> None:
+    sync = Sync(name="notes", source=nights.source)
+    settings = lanes(lease_s=6 * HOUR, keep_ticks=timedelta(days=1))
+    app = await nights.world.app(sync, schedules=[nights.schedule], worker=settings)
+    await nights.users("ada")
+    worker = app.supervisor()
+    await worker.start()
+    await nights.until(START + timedelta(days=3))
+    await worker.stop()
 
-        assert 1 <= len(await nights.ticks()) <= 2
-
-    async def in_time(world: World) -> None:
-        nights = Nights(world, nightly(), ScriptedSource(nothing))
-        sync = Sync(name="notes", source=nights.source)
-        settings = lanes(lease_s=6 * HOUR, keep_ticks=timedelta(days=1))
-        nights.app = await world.app(sync, schedules=[nights.schedule], worker=settings)
-        await main(nights)
-
-    in_world(tmp_path, in_time)
+    assert 1 <= len(await nights.ticks()) <= 2
 
 
 # ---- goals -------------------------------------------------------------------------------------
@@ -830,15 +826,9 @@ async def test_a_goal_says_what_it_looks_for_and_has_no_ticks_ahead(nights: Nigh
 
 @with_world
 async def test_a_goal_that_cannot_be_reached_says_what_it_would_take(world: World) -> None:
-    class Limited(ScriptedSource):
-        # The limit on uploads is none on what is read.
-        budget = Budget("limited", [Limit(10, per="day"), Limit(1, per="day", only="upload")])
-
-    sync = Sync(name="notes", source=Limited(nothing, "limited"))
-    app = await world.app(sync, schedules=[fresh()])
-    for name in USERS:
-        await app.users.seen(name)
-    scheduler = Scheduler(app._runtime, worker="w")
+    # The limit on uploads is none on what is read.
+    uploads = Limit(1, per="day", only="upload")
+    app, scheduler = await limited(world, fresh(), Limit(10, per="day"), uploads)
     lines = logged()
     await scheduler.run_once()
 
@@ -858,14 +848,9 @@ async def test_a_goal_that_cannot_be_reached_says_what_it_would_take(world: Worl
 
 @with_world
 async def test_a_goal_leaves_what_is_reserved_for_live_work(world: World) -> None:
-    class Limited(ScriptedSource):
-        budget = Budget("limited", [Limit(10, per="day", reserve=8)], paced=False)
-
-    sync = Sync(name="notes", source=Limited(nothing, "limited"))
-    app = await world.app(sync, schedules=[fresh(lane="cold", fresh_within="7d")])
-    for name in USERS:
-        await app.users.seen(name)
-    await Scheduler(app._runtime, worker="w").run_once()
+    goal = fresh(lane="cold", fresh_within="7d")
+    app, scheduler = await limited(world, goal, Limit(10, per="day", reserve=8), paced=False)
+    await scheduler.run_once()
 
     [tick] = await app.schedules.ticks("fresh")
     assert tick.queued == 1

@@ -156,13 +156,9 @@ async def test_stopping_twice_or_before_starting_is_fine(world: World) -> None:
     await worker.stop()
     await worker.stop()
 
-
-@with_world
-async def test_a_worker_that_never_began_is_stopped_without_a_word(world: World) -> None:
-    app = await world.app()
-    supervisor = app.supervisor()
+    never_began = app.supervisor()
     # What is not open cannot be written to.
     await app._database.close()
 
-    await supervisor.stop()
-    await supervisor.stop()
+    await never_began.stop()
+    await never_began.stop()

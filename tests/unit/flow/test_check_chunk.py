@@ -1,6 +1,7 @@
 """A chunk is checked whole before any of it is used; what is wrong is told by its field."""
 
 import re
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -102,6 +103,12 @@ def test_what_a_chunk_may_say_is_taken(fields: dict[str, Any]) -> None:
             )
             for name in ("Skipped", "skipped-content", "", "x" * 51, 7)
         ),
+        (Chunk(wait=cast(Any, 30)), "wait: is a int; write a datetime.timedelta"),
+        *(
+            (Chunk(wait=wait), "wait: write one from 0 to")
+            for wait in (timedelta(seconds=-1), timedelta.max)
+        ),
+        (Chunk(cursor=1, error=cast(Any, "boom")), "error: "),
         (Chunk(high_water=object()), "high_water: cannot be written as JSON: "),
         (Chunk(high_water="a\x00"), "high_water: must not contain the character NUL"),
         (

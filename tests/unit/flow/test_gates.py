@@ -203,22 +203,6 @@ async def test_the_share_ends_when_the_provider_says_that_nothing_is_left(site: 
     assert opens.date() == (NOW + timedelta(days=1)).date()
 
 
-async def test_what_is_owed_is_told_once(site: Site) -> None:
-    # Given three requests that were sent while the limiter was away
-    site.limiter.away = True
-    for _ in range(3):
-        await site.send(essential=True)
-    assert await site.used() == 0
-
-    # When it is back
-    site.limiter.away = False
-    await site.send()
-    await site.send()
-
-    # Then it has heard of them, once
-    assert await site.used() == 5
-
-
 async def test_what_is_owed_is_not_forgotten_by_a_job_that_is_cut_off(site: Site) -> None:
     # Given something owed, and a limiter that hangs when it is told
     site.limiter.away = True
@@ -342,18 +326,17 @@ async def test_a_grant_that_stays_in_its_window_may_be_used_late(site: Site) -> 
     assert len(site.limiter.asked) == 1
 
 
-async def test_in_a_rolling_window_a_grant_is_good_for_half_of_it(site: Site) -> None:
-    budget = Budget("rolling", [Limit(5, per="min", rolling=True)], paced=False)
-    site.limiter.stalls_s = [31.0]
-
-    async with site.gate(budget).request() as passage:
-        assert passage.send_within_s == 30.0
-
-    assert len(site.limiter.asked) == 2
-
-
-async def test_a_grant_with_a_slot_is_good_for_half_of_its_lease(site: Site) -> None:
-    budget = Budget("slots", [Limit(5, per="day")], slots=2, slot_lease_s=60, paced=False)
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget("rolling", [Limit(5, per="min", rolling=True)], paced=False),
+        Budget("slots", [Limit(5, per="day")], slots=2, slot_lease_s=60, paced=False),
+    ],
+    ids=lambda budget: budget.source,
+)
+async def test_a_grant_is_good_for_half_of_a_rolling_window_or_of_the_lease_of_its_slot(
+    site: Site, budget: Budget
+) -> None:
     site.limiter.stalls_s = [31.0]
 
     async with site.gate(budget).request() as passage:
