@@ -371,23 +371,21 @@ async def test_an_answer_that_the_client_has_is_not_sent_again(served: Served) -
     assert now.json()["status"] == "pending"
 
 
-def test_documents_that_nothing_fits_around_are_served_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@as_test(serving_activities)
+async def test_documents_that_nothing_fits_around_are_served_too(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def plainly(document: Document) -> PackedDocument:
         made = packing.pack(document)
         return PackedDocument(document, made.hash, gzip.compress(document.body))
 
-    async def main(served: Served) -> None:
-        # Not flushed to a whole byte.
-        monkeypatch.setattr(item_store, "pack", plainly)
-        await success(served.app)
+    # Not flushed to a whole byte.
+    monkeypatch.setattr(item_store, "pack", plainly)
+    await success(served.app)
 
-        told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
+    told = (await (await served.client()).get(f"/v1/activities/{ID}/streams")).json()
 
-        assert told["stream_data"] == channels()
-
-    serving_activities(tmp_path, main)
+    assert told["stream_data"] == channels()
 
 
 @given(st.binary(max_size=400), st.binary(max_size=60_000), st.binary(max_size=50))

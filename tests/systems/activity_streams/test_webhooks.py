@@ -35,6 +35,7 @@ pytestmark = pytest.mark.slow
 TOKEN = "a word that was agreed on"
 KEY = "Zx81_spectrum-QL-1984"
 AGREED = {"strava_verify_token": TOKEN, "strava_subscription_id": 120_001}
+WITH_KEY = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
 CREATED = {
     "object_type": "activity",
     "object_id": 101,
@@ -73,7 +74,8 @@ async def test_the_challenge_is_returned_to_whoever_knows_the_word(served: Serve
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_nobody_else_gets_anything(tmp_path: Path) -> None:
+@as_test(with_webhooks)
+async def test_nobody_else_gets_anything(served: Served) -> None:
     queries: list[Any] = [
         asking(verify_token="another word"),
         asking(verify_token=""),
@@ -87,14 +89,11 @@ def test_nobody_else_gets_anything(tmp_path: Path) -> None:
         b"hub.mode=subscribe&hub.challenge=x&hub.verify_token=%ff%fe%00",
     ]
 
-    async def main(served: Served) -> None:
-        for query in queries:
-            answer = await served.with_headers().get(PATH, params=query)
+    for query in queries:
+        answer = await served.with_headers().get(PATH, params=query)
 
-            problem(answer, 403, "forbidden")
-            assert TOKEN not in answer.text
-
-    with_webhooks(tmp_path, main)
+        problem(answer, 403, "forbidden")
+        assert TOKEN not in answer.text
 
 
 @as_test(with_webhooks, {})
@@ -106,19 +105,15 @@ async def test_without_a_word_there_are_no_webhooks(served: Served) -> None:
     problem(await anyone.post(f"{PATH}/{KEY}", json=CREATED), 404, "unknown_path")
 
 
-def test_with_a_key_the_address_is_a_secret(tmp_path: Path) -> None:
-    agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
+@as_test(with_webhooks, WITH_KEY)
+async def test_with_a_key_the_address_is_a_secret(served: Served) -> None:
+    anyone = served.with_headers()
 
-    async def main(served: Served) -> None:
-        anyone = served.with_headers()
-
-        for path in (PATH, f"{PATH}/", f"{PATH}/{KEY}x", f"{PATH}/{KEY[:-1]}", f"{PATH}/%ff"):
-            problem(await anyone.get(path, params=asking()), 404, "unknown_path")
-            problem(await anyone.post(path, json=CREATED), 404, "unknown_path")
-        assert (await anyone.get(f"{PATH}/{KEY}", params=asking())).status_code == 200
-        assert (await anyone.post(f"{PATH}/{KEY}", json=CREATED)).status_code == 200
-
-    with_webhooks(tmp_path, main, agreed)
+    for path in (PATH, f"{PATH}/", f"{PATH}/{KEY}x", f"{PATH}/{KEY[:-1]}", f"{PATH}/%ff"):
+        problem(await anyone.get(path, params=asking()), 404, "unknown_path")
+        problem(await anyone.post(path, json=CREATED), 404, "unknown_path")
+    assert (await anyone.get(f"{PATH}/{KEY}", params=asking())).status_code == 200
+    assert (await anyone.post(f"{PATH}/{KEY}", json=CREATED)).status_code == 200
 
 
 # ---- events ------------------------------------------------------------------------------------
@@ -146,7 +141,8 @@ async def test_the_answer_does_not_tell_whether_anybody_was_concerned(served: Se
     assert (known.status_code, known.content) == (unknown.status_code, unknown.content)
 
 
-def test_what_is_no_event_is_refused(tmp_path: Path) -> None:
+@as_test(with_webhooks)
+async def test_what_is_no_event_is_refused(served: Served) -> None:
     cases: list[tuple[Any, int, str]] = [
         (b"", 400, "malformed_json"),
         (b"[]", 422, "invalid_input"),
@@ -167,19 +163,16 @@ def test_what_is_no_event_is_refused(tmp_path: Path) -> None:
         ({**CREATED, "updates": {"title": "x" * 70_000}}, 413, "payload_too_large"),
     ]
 
-    async def main(served: Served) -> None:
-        anyone = served.with_headers({"Content-Type": "application/json"})
-        for body, status, code in cases:
-            sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
-            problem(await anyone.post(PATH, **sent), status, code)
-        form = await served.with_headers().post(PATH, data={"object_type": "activity"})
-        problem(form, 415, "unsupported_media_type")
-        assert await served.app.jobs.list() == []
+    anyone = served.with_headers({"Content-Type": "application/json"})
+    for body, status, code in cases:
+        sent: dict[str, Any] = {"content": body} if isinstance(body, bytes) else {"json": body}
+        problem(await anyone.post(PATH, **sent), status, code)
+    form = await served.with_headers().post(PATH, data={"object_type": "activity"})
+    problem(form, 415, "unsupported_media_type")
+    assert await served.app.jobs.list() == []
 
-        # Fields that Strava adds one day do no harm.
-        assert (await anyone.post(PATH, json={**CREATED, "new_field": {"a": 1}})).is_success
-
-    with_webhooks(tmp_path, main)
+    # Fields that Strava adds one day do no harm.
+    assert (await anyone.post(PATH, json={**CREATED, "new_field": {"a": 1}})).is_success
 
 
 @as_test(with_webhooks)
@@ -215,8 +208,7 @@ async def test_the_emulated_strava_subscribes_and_its_events_bring_the_streams(
         return Reply(answer.status_code, answer.content)
 
     site = Site(world, outbound=outbound, activities=3)
-    agreed = {"strava_verify_token": TOKEN, "strava_webhook_key": KEY}
-    app = await world.app(systems=[streams(**agreed)], transport=site.wire, vault=vault())
+    app = await world.app(systems=[streams(**WITH_KEY)], transport=site.wire, vault=vault())
     connection = await site.connect(app)
     made.append(Served(app, build(app, keys=KeyRing.for_demo())))
     worker = app.supervisor()

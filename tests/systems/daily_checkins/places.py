@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import pytest
 from pydantic import SecretStr
 
 from headgate import App, Connection, Job, Schedule, Secret, System, SystemClock, WorkerSettings
 from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.foursquare import FoursquareApi, foursquare
+from headgate.connectors.foursquare import FoursquareApi, checkins, foursquare, paging
 from headgate.connectors.foursquare.api import API_URL, AUTH_URL, NAME
+from headgate.connectors.foursquare.paging import PAGE_MAX
 from headgate.connectors.keys import KeyRing
 from headgate.ports.transport import Request
 from headgate.sandbox.foursquare import access
@@ -145,11 +147,13 @@ def in_place(
     lease_s: float = 60.0,
     scheduled: bool = False,
     active_within: str = "30d",
+    page: int = PAGE_MAX,
     **options: Any,
 ) -> None:
     """Run `main` in a world of its own, with a worker, and with the nightly schedule if wanted.
 
-    Hours of it are quicker with long leases, which are not extended as often.
+    Hours of it are quicker with long leases, which are not extended as often; a history is shorter
+    if a page has fewer check-ins.
     """
 
     async def opened(world: World) -> None:
@@ -170,7 +174,10 @@ def in_place(
         finally:
             await supervisor.stop()
 
-    in_world(folder, opened)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (paging, checkins):
+            patch.setattr(module, "PAGE_MAX", page)
+        in_world(folder, opened)
 
 
 class ServedPlace(Place, Served):

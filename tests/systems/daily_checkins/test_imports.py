@@ -21,7 +21,6 @@ from headgate import (
 )
 from headgate.base import log
 from headgate.base.clock import SystemClock
-from headgate.connectors.foursquare import checkins, paging
 from headgate.sandbox.foursquare.limits import Limits
 from headgate.sandbox.foursquare.world import NewCheckin
 from headgate.sandbox.kit.faults import Fault, FaultKind
@@ -62,7 +61,7 @@ def test_the_token_is_in_no_log_and_not_readable_in_the_database(tmp_path: Path)
 # ---- what is read ------------------------------------------------------------------------------
 
 
-@as_test(in_place, checkins=700)
+@as_test(in_place, page=50, checkins=140)
 async def test_the_first_import_reads_everything_and_the_next_what_is_new(
     place: WorldPlace,
 ) -> None:
@@ -70,7 +69,7 @@ async def test_the_first_import_reads_everything_and_the_next_what_is_new(
     first = await place.run()
 
     # Everything is there once, after three full pages, a short one and one that ends it.
-    assert (first.state, counts(first)) == (JobState.SUCCESS, (700, 0))
+    assert (first.state, counts(first)) == (JobState.SUCCESS, (140, 0))
     assert await place.stored_ids() == place.ids(connection)
     assert place.asked == 4
 
@@ -103,35 +102,30 @@ async def test_a_full_import_finds_what_was_lost_and_what_has_changed(place: Wor
     assert await place.stored_ids() == place.ids(connection)
 
 
-def test_a_worker_that_dies_in_the_middle_loses_nothing_and_stores_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@as_test(in_place, page=5, works=False, checkins=60)
+async def test_a_worker_that_dies_in_the_middle_loses_nothing_and_stores_nothing_twice(
+    place: WorldPlace,
 ) -> None:
-    for module in (paging, checkins):
-        monkeypatch.setattr(module, "PAGE_MAX", 5)
+    # Given a worker that dies after a few pages
+    connection = await place.connect()
+    dying = place.world.loop.host("dying")
+    await dying.spawn(place.app.supervisor().start())
+    slow = Fault(kind=FaultKind.SLOW, path=CHECKINS, seconds=2)
+    place.foursquare.faults.add(slow)
+    job = await place.start()
+    await place.clock.sleep(9)
+    dying.crash()
+    begun = await place.stored_ids()
+    assert 0 < len(begun) < 60
 
-    async def main(place: WorldPlace) -> None:
-        # Given a worker that dies after a few pages
-        connection = await place.connect()
-        dying = place.world.loop.host("dying")
-        await dying.spawn(place.app.supervisor().start())
-        slow = Fault(kind=FaultKind.SLOW, path=CHECKINS, seconds=2)
-        place.foursquare.faults.add(slow)
-        job = await place.start()
-        await place.clock.sleep(9)
-        dying.crash()
-        begun = await place.stored_ids()
-        assert 0 < len(begun) < 60
+    # When another one comes
+    await place.app.supervisor().start()
+    done = await place.world.until(place.app, job.id)
 
-        # When another one comes
-        await place.app.supervisor().start()
-        done = await place.world.until(place.app, job.id)
-
-        # Then it goes on where the first one was
-        assert (done.state, done.summary.crashes) == (JobState.SUCCESS, 1)
-        assert counts(done) == (60, 0)
-        assert await place.stored_ids() == place.ids(connection)
-
-    in_place(tmp_path, main, works=False, checkins=60)
+    # Then it goes on where the first one was
+    assert (done.state, done.summary.crashes) == (JobState.SUCCESS, 1)
+    assert counts(done) == (60, 0)
+    assert await place.stored_ids() == place.ids(connection)
 
 
 @as_test(in_place)
@@ -222,31 +216,26 @@ async def test_a_request_that_gets_no_answer_is_retried_at_the_same_intervals(
     assert (job.state, job.summary.errors) == (JobState.SUCCESS, 2)
 
 
-def test_the_third_retry_may_succeed_and_a_page_that_is_stored_is_progress(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@as_test(in_place, page=5, checkins=12)
+async def test_the_third_retry_may_succeed_and_a_page_that_is_stored_is_progress(
+    place: WorldPlace,
 ) -> None:
-    for module in (paging, checkins):
-        monkeypatch.setattr(module, "PAGE_MAX", 5)
+    connection = await place.connect()
+    failures = iter([True, True, True, False, True, True, True, *[False] * 20])
+    times = requests_at(place)
+    note = place.wire.before
 
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect()
-        failures = iter([True, True, True, False, True, True, True, *[False] * 20])
-        times = requests_at(place)
-        note = place.wire.before
+    def before(request: Any) -> None:
+        note(request)
+        if CHECKINS in request.url and next(failures):
+            place.foursquare.faults.next(FaultKind.SERVER_ERROR, path=CHECKINS)
 
-        def before(request: Any) -> None:
-            note(request)
-            if CHECKINS in request.url and next(failures):
-                place.foursquare.faults.next(FaultKind.SERVER_ERROR, path=CHECKINS)
+    place.wire.before = before
+    job = await place.run()
 
-        place.wire.before = before
-        job = await place.run()
-
-        assert after_first(times)[:8] == [0, 60, 180, 420, 420, 480, 600, 840]
-        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 6)
-        assert await place.stored_ids() == place.ids(connection)
-
-    in_place(tmp_path, main, checkins=12)
+    assert after_first(times)[:8] == [0, 60, 180, 420, 420, 480, 600, 840]
+    assert (job.state, job.summary.errors) == (JobState.SUCCESS, 6)
+    assert await place.stored_ids() == place.ids(connection)
 
 
 @as_test(in_place)
@@ -313,40 +302,26 @@ async def test_a_spent_day_waits_for_midnight_for_everybody(place: WorldPlace) -
 
 
 @pytest.mark.thorough
-def test_a_long_history_keeps_within_the_hour_by_its_own_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (paging, checkins):
-        monkeypatch.setattr(module, "PAGE_MAX", 2)
+@as_test(in_place, page=2, lease_s=HOURS_S, checkins=600)
+async def test_a_long_history_keeps_within_the_hour_by_its_own_count(place: WorldPlace) -> None:
+    connection = await place.connect()
+    job = await place.run()
 
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect()
-        job = await place.run()
-
-        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
-        assert place.asked > 500
-        assert place.foursquare.meter.overshoot() == 0
-        assert job.summary.deferrals >= 1
-        assert await place.stored_ids() == place.ids(connection)
-
-    in_place(tmp_path, main, lease_s=HOURS_S, checkins=600)
+    assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
+    assert place.asked > 500
+    assert place.foursquare.meter.overshoot() == 0
+    assert job.summary.deferrals >= 1
+    assert await place.stored_ids() == place.ids(connection)
 
 
-def test_limits_that_are_tighter_than_ours_only_take_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (paging, checkins):
-        monkeypatch.setattr(module, "PAGE_MAX", 5)
+@as_test(in_place, page=5, lease_s=HOURS_S, checkins=60, limits=Limits(hour=4, day=9))
+async def test_limits_that_are_tighter_than_ours_only_take_longer(place: WorldPlace) -> None:
+    connection = await place.connect()
+    job = await place.run()
 
-    async def main(place: WorldPlace) -> None:
-        connection = await place.connect()
-        job = await place.run()
-
-        assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
-        assert job.summary.deferrals >= 2
-        assert await place.stored_ids() == place.ids(connection)
-
-    in_place(tmp_path, main, lease_s=HOURS_S, checkins=60, limits=Limits(hour=4, day=9))
+    assert (job.state, job.summary.errors) == (JobState.SUCCESS, 0)
+    assert job.summary.deferrals >= 2
+    assert await place.stored_ids() == place.ids(connection)
 
 
 # ---- what is told ------------------------------------------------------------------------------
