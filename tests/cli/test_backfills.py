@@ -35,11 +35,8 @@ app = headgate.App(
 RANGE = ("--from", "2025-01-01", "--to", "2025-01-10")
 
 
-def start(headgate: Cli, *more: str, user: str = "ada") -> dict[str, Any]:
-    result = headgate("backfill", "start", "history", "--user", user, *RANGE, "--json", *more)
-    assert result.exit_code == 0, result.output
-    told: dict[str, Any] = json.loads(result.stdout)
-    return told
+def start(headgate: Cli, *more: str, user: str = "ada") -> Any:
+    return headgate.json("backfill", "start", "history", "--user", user, *RANGE, *more)
 
 
 def test_start_and_status_tell_the_same_document(headgate: Cli) -> None:

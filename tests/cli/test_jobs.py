@@ -15,13 +15,8 @@ from headgate.cli.main import cli
 from tests.cli.conftest import ONE_SYNC, Cli
 
 
-def submit(headgate: Cli, *more: str) -> dict[str, Any]:
-    result = headgate(
-        "job", "submit", "sync", "--user", "ada", "--connection", "c", "--json", *more
-    )
-    assert result.exit_code == 0, result.output
-    told: dict[str, Any] = json.loads(result.stdout)
-    return told
+def submit(headgate: Cli, *more: str) -> Any:
+    return headgate.json("job", "submit", "sync", "--user", "ada", "--connection", "c", *more)
 
 
 def change_row(column: str, value: object) -> None:

@@ -63,9 +63,8 @@ async def _import(app: App) -> None:
 
 
 def listed(records: Cli, *more: str) -> list[tuple[str, str]]:
-    result = records("list", "steps", "--json", *more)
-    assert result.exit_code == 0, result.output
-    return [(each["user_id"], each["key"]) for each in json.loads(result.stdout)["data"]]
+    page = records.json("list", "steps", *more)
+    return [(each["user_id"], each["key"]) for each in page["data"]]
 
 
 def test_records_are_listed_filtered_and_paged(records: Cli) -> None:
