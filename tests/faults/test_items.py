@@ -21,7 +21,7 @@ from tests.faults.item_worker import BATCH, COLLECTION
 from tests.faults.provider import WAIT_S_MAX, LineProvider, listening
 from tests.processes import Process
 
-ITEMS = 300
+ITEMS = 150
 #: Long enough that a busy machine takes no living worker for a dead one.
 LEASE_S = 2.0
 

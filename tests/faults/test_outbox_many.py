@@ -14,7 +14,7 @@ from tests.faults.test_outbox import new_orders
 
 #: More than a batch and a page, on both databases with what is thorough, and then ten thousand.
 MANY = [
-    pytest.param("sqlite", 1_000),
+    pytest.param("sqlite", 600),
     *(pytest.param(kind, 10_000, marks=pytest.mark.thorough) for kind in ("sqlite", "postgres")),
 ]
 

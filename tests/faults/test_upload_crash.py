@@ -197,7 +197,7 @@ async def test_an_import_and_a_live_sync_at_once_make_one_activity_each_despite_
     exercises = [each for day in days for each in place.exercises(day)]
     activities = place.activities()
     named = sorted(f"headgate-fitbit-{each}.tcx" for each in exercises)
-    assert sorted(name for _, name in activities) == named
+    assert sorted(str(name) for _, name in activities) == named
     assert exercises
     known = await place.remembered(fitbit, exercises)
     assert set(known) == {number for number, _ in activities}

@@ -338,7 +338,7 @@ async def test_a_write_that_comes_while_closing_is_refused_and_not_left_waiting(
 
 
 async def test_those_who_open_a_new_file_together_all_succeed(tmp_path: Path) -> None:
-    for number in range(40):
+    for number in range(20):
         # Given four databases on a file that is not there yet
         path = tmp_path / f"{number}.db"
         databases = [SqliteDatabase(path, ManualClock(START)) for _ in range(4)]

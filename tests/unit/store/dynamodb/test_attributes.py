@@ -65,11 +65,9 @@ def test_a_size_is_at_least_what_dynamodb_counts(value: object, least: int) -> N
     assert size_of(value) >= least
 
 
-def test_the_names_of_attributes_count() -> None:
-    assert item_size({"pk": "a", "é": "b"}) == 2 + 1 + 2 + 1
-
-
 def test_an_item_at_the_limit_is_stored_and_a_byte_more_is_not() -> None:
+    # The names of attributes count.
+    assert item_size({"pk": "a", "é": "b"}) == 2 + 1 + 2 + 1
     base = item_size({"pk": "a", "sk": "b", "text": ""})
     check_item({"pk": "a", "sk": "b", "text": "x" * (ITEM_BYTES_MAX - base)})
 
@@ -133,11 +131,8 @@ def test_an_address_names_table_region_and_endpoint() -> None:
     "url",
     ["dynamodb://", "dynamodb://ab", "dynamodb://table/more", "dynamodb://t able", "sqlite:///x"],
 )
-def test_a_wrong_address_is_refused(url: str) -> None:
+def test_a_wrong_address_or_option_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput, match=r"^database: must be"):
         parse_address(url)
-
-
-def test_an_unknown_option_is_named() -> None:
     with pytest.raises(InvalidInput, match="'zone'"):
         parse_address("dynamodb://table?zone=a")

@@ -21,6 +21,8 @@ PARTS = st.lists(st.text("ab#%2", max_size=4), min_size=1, max_size=3)
 def test_different_parts_never_make_the_same_key(one: list[str], other: list[str]) -> None:
     assert (keys.join(*one) == keys.join(*other)) == (one == other)
     assert [keys.unescape(part) for part in keys.join(*one).split("#")] == one
+    # A key that a source has chosen may be empty.
+    assert keys.own_key("") and keys.from_own_key(keys.own_key("")) == ""
 
 
 def test_each_kind_of_item_has_a_key_of_its_own() -> None:
@@ -49,11 +51,6 @@ def test_events_sort_by_their_numbers(numbers: list[int]) -> None:
     assert sorted(map(keys.event_sk, numbers)) == list(map(keys.event_sk, sorted(numbers)))
 
 
-def test_a_key_that_a_source_has_chosen_may_be_empty() -> None:
-    assert keys.from_own_key(keys.own_key("")) == ""
-    assert keys.own_key("")
-
-
 def test_shards_share_the_rows_evenly() -> None:
     counted = Counter(keys.shard_of(f"job_{number}") for number in range(4000))
 
@@ -79,6 +76,14 @@ def test_a_job_of_every_state_has_one_place_by_state(state: JobState) -> None:
     assert all(place.values())
 
 
+def test_a_claim_ends_with_its_lease_or_at_the_deadline_of_a_cancel() -> None:
+    later = NOW + timedelta(minutes=1)
+
+    assert claim_ends_at(make_job(state=JobState.RUNNING, lease_until=NOW)) == NOW
+    cancelling = make_job(state=JobState.CANCELLING, lease_until=later, wake_at=NOW)
+    assert claim_ends_at(cancelling) == NOW
+
+
 def test_a_paused_job_is_where_those_look_for_it_who_let_it_go_on() -> None:
     paused = [
         make_job(state=JobState.PAUSED, reason=reason, wake_at=NOW)
@@ -88,11 +93,3 @@ def test_a_paused_job_is_where_those_look_for_it_who_let_it_go_on() -> None:
     partitions = {str(place_by_state(job)["gsi1pk"]).rpartition("#")[0] for job in paused}
 
     assert partitions == {"breaker#fitbit", "recovering#history", "paused#history"}
-
-
-def test_a_claim_ends_with_its_lease_or_at_the_deadline_of_a_cancel() -> None:
-    minute = timedelta(minutes=1)
-    job = make_job(state=JobState.CANCELLING, lease_until=NOW + minute, wake_at=NOW)
-
-    assert claim_ends_at(job) == NOW
-    assert claim_ends_at(make_job(state=JobState.RUNNING, lease_until=NOW)) == NOW

@@ -96,12 +96,8 @@ def test_a_worker_comes_back_as_it_was_written() -> None:
 
 def test_times_of_an_item_sort_as_they_are() -> None:
     codec = RowCodec(JOBS.row)
-    times = [
-        NOW,
-        NOW + timedelta(microseconds=1),
-        NOW + timedelta(seconds=1),
-        NOW.replace(year=2100),
-    ]
+    soon = [NOW + timedelta(microseconds=1), NOW + timedelta(seconds=1)]
+    times = [NOW, *soon, NOW.replace(year=2100)]
 
     texts = [codec.to_value("wake_at", time) for time in times]
 
