@@ -5,8 +5,12 @@ import os
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Mapping
 from random import Random
+
+import pytest
+
+from headgate import InvalidInput
+from headgate.aws.container import app_from_environment
 
 #: Makes the application that the environment describes, and names what is loaded.
 PROGRAM = """
@@ -42,27 +46,23 @@ NEEDLESS = {
 }
 
 
-def start(settings: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Run the program in an environment without other settings of Headgate."""
+def test_a_worker_loads_nothing_of_sql_and_no_web_framework() -> None:
     others = {name: text for name, text in os.environ.items() if not name.startswith("HEADGATE_")}
-    return subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env={**others, **settings},
+        env={**others, **SETTINGS},
         capture_output=True,
         text=True,
         check=False,
     )
-
-
-def test_a_worker_loads_nothing_of_sql_and_no_web_framework() -> None:
-    ended = start(SETTINGS)
     assert ended.returncode == 0, ended.stderr
     told = json.loads(ended.stdout)
     assert told["systems"] == ["health-history"]
     assert not NEEDLESS & {name.partition(".")[0] for name in told["loaded"]}
 
 
-def test_a_system_that_lacks_a_setting_is_named() -> None:
-    ended = start({**SETTINGS, "HEADGATE_STRAVA_CLIENT_ID": ""})
-    assert ended.returncode != 0
-    assert "health-history cannot be started" in ended.stderr
+def test_a_system_that_lacks_a_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**SETTINGS, "HEADGATE_STRAVA_CLIENT_ID": ""}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidInput, match="health-history cannot be started"):
+        app_from_environment()

@@ -23,6 +23,7 @@ def on_screen(shop: Shop, *arguments: str, answer: str = "") -> tuple[int, str]:
     return on_terminal(shop.environment, shop.folder, "outbox", *arguments, answer=answer)
 
 
+@pytest.mark.thorough
 def test_a_table_is_whole_on_a_narrow_terminal(shop: Shop) -> None:
     shop.enqueue(2)
     ids = [each["id"] for each in shop.json("list")["data"]]
@@ -48,12 +49,9 @@ def test_a_drain_moves_a_bar_and_ends_with_the_counts(shop: Shop) -> None:
     assert "drain_began" not in screen
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("answer", "code", "states"),
-    [
-        pytest.param("n\n", 3, {"dead": 1}, marks=pytest.mark.thorough),
-        ("y\n", 0, {"pending": 1}),
-    ],
+    ("answer", "code", "states"), [("n\n", 3, {"dead": 1}), ("y\n", 0, {"pending": 1})]
 )
 def test_all_that_match_are_retried_after_a_yes(
     shop: Shop, answer: str, code: int, states: dict[str, int]

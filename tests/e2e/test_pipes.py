@@ -22,10 +22,15 @@ app = headgate.App("sqlite:///jobs.db", syncs=[headgate.Sync(name="sync", source
 @pytest.mark.parametrize(
     "command",
     [
-        "openapi",
+        "job list --json",
         *(
             pytest.param(each, marks=pytest.mark.thorough)
-            for each in ("openapi --json", "job events {job}", "worker --until-idle 2>&1")
+            for each in (
+                "openapi",
+                "openapi --json",
+                "job events {job}",
+                "worker --until-idle 2>&1",
+            )
         ),
     ],
 )

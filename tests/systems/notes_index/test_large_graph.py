@@ -60,7 +60,7 @@ ASIDE = ["Ask somebody about this some day.", "See also the notes of last year."
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pages", [300, pytest.param(5_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("pages", [150, pytest.param(5_000, marks=pytest.mark.thorough)])
 async def test_the_second_run_touches_only_what_changed_and_questions_find_their_block(
     tmp_path: Path, pages: int
 ) -> None:

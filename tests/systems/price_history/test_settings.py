@@ -31,20 +31,16 @@ def test_without_any_of_them_there_is_no_target(monkeypatch: pytest.MonkeyPatch)
     assert (settings.sync_worker_interval_ms, settings.sync_worker_batch_limit) == (60_000, 50)
 
 
+BACKEND = {"BACKEND_API_URL": URL, "API_KEY": "b"}
+SYNC = {"SYNC_API_URL": OTHER, "SYNC_API_KEY": "s"}
+
+
 @pytest.mark.parametrize(
     ("given", "default"),
     [
-        ({"BACKEND_API_URL": URL, "API_KEY": "b"}, (URL, "b", False)),
-        ({"SYNC_API_URL": OTHER, "SYNC_API_KEY": "s"}, (OTHER, "s", False)),
-        (
-            {
-                "BACKEND_API_URL": URL,
-                "API_KEY": "b",
-                "SYNC_API_URL": OTHER,
-                "SYNC_API_KEY": "s",
-            },
-            (OTHER, "s", False),
-        ),
+        (BACKEND, (URL, "b", False)),
+        (SYNC, (OTHER, "s", False)),
+        ({**BACKEND, **SYNC}, (OTHER, "s", False)),
     ],
 )
 def test_the_sync_pair_goes_before_the_backend_pair(
@@ -58,33 +54,25 @@ def test_the_sync_pair_goes_before_the_backend_pair(
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"SYNC_API_URL": URL, "API_KEY": "b"}, ("API_KEY", "SYNC_API_URL", "SYNC_API_KEY")),
-        (
-            {"SYNC_API_URL": URL, "BACKEND_API_URL": OTHER, "API_KEY": "b"},
-            ("API_KEY", "SYNC_API_URL", "SYNC_API_KEY"),
-        ),
-        (
-            {"BACKEND_API_URL": URL, "SYNC_API_KEY": "s"},
-            ("SYNC_API_KEY", "BACKEND_API_URL", "API_KEY"),
-        ),
-        (
-            {"BACKEND_API_URL": URL, "API_KEY": "b", "SYNC_API_KEY": "s"},
-            ("SYNC_API_KEY", "BACKEND_API_URL"),
-        ),
-        ({"SYNC_API_URL": URL}, ("SYNC_API_KEY", "SYNC_API_URL")),
-        ({"BACKEND_API_URL": URL}, ("API_KEY", "BACKEND_API_URL")),
-        ({"SYNC_API_KEY": "s"}, ("SYNC_API_URL", "SYNC_API_KEY")),
-        ({"SCRAPER_API_URL_LOCAL": URL}, ("SCRAPER_API_KEY_LOCAL", "SCRAPER_API_URL_LOCAL")),
-        ({"SCRAPER_API_KEY_LOCAL": "k"}, ("SCRAPER_API_URL_LOCAL", "SCRAPER_API_KEY_LOCAL")),
+        ("SYNC_API_URL API_KEY", "API_KEY SYNC_API_URL SYNC_API_KEY"),
+        ("SYNC_API_URL BACKEND_API_URL API_KEY", "API_KEY SYNC_API_URL SYNC_API_KEY"),
+        ("BACKEND_API_URL SYNC_API_KEY", "SYNC_API_KEY BACKEND_API_URL API_KEY"),
+        ("BACKEND_API_URL API_KEY SYNC_API_KEY", "SYNC_API_KEY BACKEND_API_URL"),
+        ("SYNC_API_URL", "SYNC_API_KEY SYNC_API_URL"),
+        ("BACKEND_API_URL", "API_KEY BACKEND_API_URL"),
+        ("SYNC_API_KEY", "SYNC_API_URL SYNC_API_KEY"),
+        ("SCRAPER_API_URL_LOCAL", "SCRAPER_API_KEY_LOCAL SCRAPER_API_URL_LOCAL"),
+        ("SCRAPER_API_KEY_LOCAL", "SCRAPER_API_URL_LOCAL SCRAPER_API_KEY_LOCAL"),
     ],
 )
 def test_a_half_of_a_pair_is_refused_and_both_halves_are_named(
-    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], named: tuple[str, ...]
+    monkeypatch: pytest.MonkeyPatch, given: str, named: str
 ) -> None:
+    values = {name: URL if "_URL" in name else "k" for name in given.split()}
     with pytest.raises(InvalidInput) as refused:
-        read(monkeypatch, given).targets()
-    assert refused.value.field == named[0]
-    assert all(name in str(refused.value) for name in named)
+        read(monkeypatch, values).targets()
+    assert refused.value.field == named.split()[0]
+    assert all(name in str(refused.value) for name in named.split())
 
 
 def test_a_key_alone_may_belong_to_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,47 +131,34 @@ def test_production_is_protected_whatever_else_is(
     }
 
 
+EU_URL, EU_KEY = "SCRAPER_API_URL_EU_WEST", "SCRAPER_API_KEY_EU_WEST"
+
+
 @pytest.mark.parametrize(
-    ("url", "key", "wrong", "told"),
+    ("pair", "wrong", "value", "told"),
     [
-        ("SYNC_API_URL", "SYNC_API_KEY", {"SYNC_API_URL": "https://ada:canary@x"}, "write one"),
-        ("BACKEND_API_URL", "API_KEY", {"API_KEY": "canary-\u00fc"}, "must be printable"),
-        (
-            "SCRAPER_API_URL_EU_WEST",
-            "SCRAPER_API_KEY_EU_WEST",
-            {"SCRAPER_API_URL_EU_WEST": "https://canary:0"},
-            "write one",
-        ),
-        (
-            "SCRAPER_API_URL_EU_WEST",
-            "SCRAPER_API_KEY_EU_WEST",
-            {"SCRAPER_API_KEY_EU_WEST": "canary\tx\u00fc"},
-            "must be printable",
-        ),
+        (("SYNC_API_URL", "SYNC_API_KEY"), "SYNC_API_URL", "https://ada:canary@x", "write one"),
+        (("BACKEND_API_URL", "API_KEY"), "API_KEY", "canary-\u00fc", "must be printable"),
+        ((EU_URL, EU_KEY), EU_URL, "https://canary:0", "write one"),
+        ((EU_URL, EU_KEY), EU_KEY, "canary\tx\u00fc", "must be printable"),
     ],
 )
 def test_a_wrong_url_or_key_is_refused_by_its_variable_and_not_told(
-    monkeypatch: pytest.MonkeyPatch, url: str, key: str, wrong: dict[str, str], told: str
+    monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str], wrong: str, value: str, told: str
 ) -> None:
-    settings = read(monkeypatch, {url: URL, key: "k", **wrong})
+    url, key = pair
+    settings = read(monkeypatch, {url: URL, key: "k", wrong: value})
     with pytest.raises(InvalidInput, match=told) as refused:
         settings.targets()
-    assert [refused.value.field] == list(wrong)
+    assert refused.value.field == wrong
     assert "canary" not in str(refused.value)
 
 
 def test_the_default_target_is_no_way_around_the_protection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    read(
-        monkeypatch,
-        {
-            "SYNC_API_URL": URL,
-            "SYNC_API_KEY": "s",
-            "SCRAPER_API_URL_PRODUCTION": URL,
-            "SCRAPER_API_KEY_PRODUCTION": "p",
-        },
-    )
+    production = {"SCRAPER_API_URL_PRODUCTION": URL, "SCRAPER_API_KEY_PRODUCTION": "p"}
+    read(monkeypatch, {**SYNC, "SYNC_API_URL": URL, **production})
     with pytest.raises(InvalidInput, match="which is protected"):
         App("sqlite:///never-opened.db", systems=[system])
 
