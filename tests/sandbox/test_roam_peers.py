@@ -38,16 +38,14 @@ def site() -> Iterator[Site]:
         yield Site(sandbox, front, session)
 
 
-def test_the_body_and_roams_own_header_survive_the_redirect(site: Site) -> None:
+def test_the_body_and_roams_own_header_survive_the_redirect_and_the_usual_one_not(
+    site: Site,
+) -> None:
     answer = site.ask("X-Authorization")
 
     assert answer.status_code == 200
     assert len(answer.json()["result"]) == 12
     assert [step.status_code for step in answer.history] == [308]
     assert answer.url.startswith(site.sandbox.peer)
-
-
-def test_the_usual_header_is_dropped_on_the_way(site: Site) -> None:
     answer = site.ask("Authorization")
-
     assert ([step.status_code for step in answer.history], answer.status_code) == ([308], 400)

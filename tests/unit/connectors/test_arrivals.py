@@ -4,7 +4,6 @@ Connections break at every place: before a request is read, before, during and a
 """
 
 import asyncio
-import re
 import socket
 import struct
 from collections.abc import AsyncIterator
@@ -18,8 +17,6 @@ import pytest
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import Transient
 from headgate.base.ids import UlidIds
-from headgate.connectors.addresses import AddressRules, parse_networks
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.api import Api
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.client import HttpClient
@@ -30,6 +27,7 @@ from headgate.model.job import Lane
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Transport
 from tests.unit.connectors.fakes import START
+from tests.unit.connectors.test_aiohttp_transport import opened, serving
 
 #: The others are treated as one of the first.
 METHODS = [
@@ -42,7 +40,6 @@ METHODS = [
 #: What our own client repeats, each time with a grant.
 REPEATED = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 BUDGET = Budget("provider", [Limit(50, per="day")], paced=False)
-LOOPBACK = AddressRules(private=parse_networks("127.0.0.0/8"))
 
 
 class Break(StrEnum):
@@ -71,22 +68,8 @@ class Provider:
 class SocketProvider(Provider):
     """A provider behind a socket."""
 
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                if length := re.search(rb"content-length: (\d+)", head.lower()):
-                    await reader.readexactly(int(length[1]))
-                broken = self.next_break()
-                self._answer(broken, writer, body=b"" if head.startswith(b"HEAD") else b"whole")
-                if broken is not None:
-                    return
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-    def _answer(self, broken: Break | None, writer: asyncio.StreamWriter, *, body: bytes) -> None:
+    async def serve(self, head: bytes, writer: asyncio.StreamWriter) -> None:
+        broken, body = self.next_break(), b"" if head.startswith(b"HEAD") else b"whole"
         if broken is Break.BY_RESET:
             no_linger = struct.pack("ii", 1, 0)
             writer.get_extra_info("socket").setsockopt(
@@ -98,6 +81,8 @@ class SocketProvider(Provider):
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + body[:2])
         elif broken is not Break.BEFORE_ANSWER:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + body)
+        if broken is not None:
+            raise ConnectionError("the provider ends it")
 
 
 class AsgiProvider(Provider):
@@ -148,14 +133,8 @@ class Bench:
 @asynccontextmanager
 async def over_sockets(where: Break, tries_max: int, answered_first: int) -> AsyncIterator[Bench]:
     provider = SocketProvider(where, answered_first=answered_first)
-    server = await asyncio.start_server(provider.handle, "127.0.0.1", 0)
-    transport = AiohttpTransport(LOOPBACK)
-    try:
-        port = server.sockets[0].getsockname()[1]
-        yield Bench(provider, transport, f"http://127.0.0.1:{port}", tries_max)
-    finally:
-        await transport.close()
-        server.close()
+    async with serving(provider.serve) as server, opened() as transport:
+        yield Bench(provider, transport, f"http://127.0.0.1:{server.port}", tries_max)
 
 
 @asynccontextmanager

@@ -46,35 +46,24 @@ async def both(path: Path) -> AsyncIterator[tuple[Socketed, ...]]:
         yield both
 
 
-async def test_the_socket_of_a_process_that_was_killed_is_removed(
+async def test_the_socket_of_a_process_that_was_killed_is_removed_if_it_can_be(
     both: tuple[Socketed, ...], folder: ProcessFolder
 ) -> None:
-    # Given a socket that nobody listens to any more
-    killed = folder.place("killed", SOCKET)
+    # Given a socket that nobody listens to any more, and something that cannot be removed as one
+    killed, other = folder.place("killed", SOCKET), folder.place("folder", SOCKET)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
         left.bind(str(killed))
+    other.mkdir()
 
     # When something is announced, then the others hear it
     here, there = both
-    await here.signal.announce("lane.hot")
+    here.signal._socket.send(["lane.hot"])
     await there.hot.heard()
 
     # And the socket is gone
+    other.rmdir()
     assert killed not in folder.files(SOCKET)
     assert len(list(folder.files(SOCKET))) == 2
-
-
-async def test_what_cannot_be_removed_keeps_no_hint_from_others(
-    both: tuple[Socketed, ...], folder: ProcessFolder
-) -> None:
-    # Given something that does not answer, and cannot be removed as a socket is
-    here, there = both
-    folder.place("folder", SOCKET).mkdir()
-
-    here.signal._socket.send(["lane.hot"])
-
-    await there.hot.heard()
-    folder.place("folder", SOCKET).rmdir()
 
 
 async def test_a_process_that_does_not_read_its_hints_stops_nobody(

@@ -119,7 +119,7 @@ async def test_who_has_just_connected_itself_judges_nobody_by_what_it_saw_before
     assert await one.dead("worker_2") == ["worker_2"]
 
 
-async def test_after_a_long_outage_others_have_as_much_time_to_be_back(
+async def test_after_a_long_outage_others_have_as_much_time_to_be_back_until_it_is_forgotten(
     sessions: tuple[Session, Session], clock: ManualClock
 ) -> None:
     # Given a server that was away for longer than the loss of a session counts
@@ -138,39 +138,26 @@ async def test_after_a_long_outage_others_have_as_much_time_to_be_back(
     clock.advance(LONG_PATIENCE_S)
     assert await one.dead("worker_2") == []
 
-
-async def test_the_loss_of_a_session_is_forgotten_after_a_while(
-    sessions: tuple[Session, Session], clock: ManualClock
-) -> None:
-    one, two = sessions
-    await one.end()
-    await one.connect()
-    clock.advance(AFTER_LOSS_S)
-
+    # And after a while the loss is forgotten
+    clock.advance(AFTER_LOSS_S - LONG_PATIENCE_S)
     await two.end()
     assert await one.dead("worker_2") == []
     clock.advance(PATIENCE_S)
-
     assert await one.dead("worker_2") == ["worker_2"]
 
 
-async def test_a_worker_need_not_wait_for_the_end_of_its_old_session(
+async def test_a_lock_is_held_in_a_new_session_at_once_and_one_that_is_freed_is_free(
     sessions: tuple[Session, Session],
 ) -> None:
-    one, _ = sessions
+    one, two = sessions
     old = one.connection
 
+    # A worker need not wait for the end of its old session.
     await one.connect()
-
     assert one.locks.held
     await old.close()
 
-
-async def test_a_lock_that_is_freed_is_free(sessions: tuple[Session, Session]) -> None:
-    one, two = sessions
-
     await two.locks.free(two.connection)
-
     assert not two.locks.held
     await one.dead("worker_2")
     assert "worker_2" in one.locks._free_since_s

@@ -96,6 +96,10 @@ async def test_each_job_has_a_message_that_names_it_and_its_step() -> None:
         assert {each["Attributes"]["MessageGroupId"] for each in found} == {"user_1"}
         assert await here.receive(Lane.HOT) == []
         assert listener.nudges == 1
+        # Other topics send nothing, nor does a lane without jobs.
+        await here.signal.announce(CONTROL)
+        await here.signal.announce(COLD)
+        assert await here.receive(Lane.COLD) == []
 
 
 async def test_only_jobs_that_wait_for_a_worker_have_a_message() -> None:
@@ -139,13 +143,6 @@ async def test_a_delay_is_by_the_time_of_the_store(ministack_address: str) -> No
         finally:
             await signal.stop()
             await backend.close()
-
-
-async def test_other_topics_send_nothing() -> None:
-    async with queues("others") as here:
-        await here.signal.announce(CONTROL)
-        await here.signal.announce(COLD)
-        assert await here.receive(Lane.COLD) == []
 
 
 async def test_a_queue_that_cannot_be_reached_costs_a_line_in_the_log() -> None:

@@ -203,7 +203,7 @@ ODD = st.one_of(
 )
 
 
-@settings(max_examples=examples(0.3))
+@settings(max_examples=examples(0.2))
 @given(first=ODD, second=ODD)
 async def test_any_text_is_an_id_a_piece_and_metadata_and_stands_only_for_itself(
     tmp_path_factory: pytest.TempPathFactory, first: str, second: str

@@ -38,7 +38,7 @@ async def test_every_point_is_listed_once_newest_first_whatever_the_page_size(
 
 
 async def test_a_page_holds_no_more_than_the_type_allows() -> None:
-    _, client, _ = make(days=400)
+    _, client, _ = make(days=300)
 
     for data_type, sizes in (("steps", [1_440, 3, 10_000]), ("exercise", [25, 3, 25])):
         for asked, size in zip((0, 3, 20_000), sizes, strict=True):
