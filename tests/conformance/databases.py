@@ -4,7 +4,7 @@ import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 import pytest_asyncio
@@ -25,7 +25,7 @@ from headgate.store.dynamodb.idempotency import DynamoIdempotency
 from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.users import DynamoUsers
-from headgate.store.sql.database import Database
+from headgate.store.sql.database import Database, Operation
 from headgate.store.sql.postgres import PostgresDatabase
 from tests import dynamo, stores
 
@@ -80,6 +80,19 @@ async def others(make: stores.MakeDatabase, count: int = 1) -> AsyncIterator[lis
             await each.open()
             stack.push_async_callback(each.close)
         yield made
+
+
+def count_writes(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[Operation[Any]]:
+    """Every transaction that is made from now on."""
+    made: list[Operation[Any]] = []
+    write = database.write
+
+    async def counted(operation: Operation[Any]) -> Any:
+        made.append(operation)
+        return await write(operation)
+
+    monkeypatch.setattr(database, "write", counted)
+    return made
 
 
 class Stores(Protocol):

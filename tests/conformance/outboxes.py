@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, update
@@ -58,11 +58,7 @@ async def add(outbox: SqlOutbox, new: Sequence[NewMessage], *, at: datetime) -> 
         ids = [each.id for each in new]
         for table, column, names in (
             (messages, messages.c.id, ("created_at",)),
-            (
-                deliveries,
-                deliveries.c.message_id,
-                ("created_at", "updated_at", "next_attempt_at"),
-            ),
+            (deliveries, deliveries.c.message_id, ("created_at", "updated_at", "next_attempt_at")),
         ):
             statement = update(table).where(column.in_(ids)).values(dict.fromkeys(names, at))
             tx.execute(statement)
@@ -90,20 +86,10 @@ async def claim(
     limit: int = 100,
     worker: str = "worker_1",
     topics: Sequence[str] = TOPICS,
-    lease: timedelta = LEASE,
-    run_id: str | None = None,
-    message_id: str | None = None,
+    **scope: str,
 ) -> Sequence[OutgoingMessage]:
     """Claim what is due to a target."""
-    return await outbox.claim(
-        target,
-        topics,
-        limit=limit,
-        lease=lease,
-        worker=worker,
-        run_id=run_id,
-        message_id=message_id,
-    )
+    return await outbox.claim(target, topics, limit=limit, lease=LEASE, worker=worker, **scope)
 
 
 async def send(outbox: SqlOutbox, target: str = "local", *, limit: int = 100) -> list[Delivery]:

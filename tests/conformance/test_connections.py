@@ -268,16 +268,11 @@ async def test_another_account_does_not_take_a_connections_place(store: Connecti
 
     assert again is None
     assert (await store.get_sealed("conn_1", user_id="ada")).sealed == OLD
-
-
-async def test_an_account_that_becomes_known_is_noted(store: ConnectionStores) -> None:
-    await added(store, external_id=None)
-
-    after = await store.reconnect("conn_1", renewal(external_id="athlete 8"), user_id="ada")
-
-    assert after is not None and after.external_id == "athlete 8"
-    unknown = await store.reconnect("conn_1", renewal(external_id=None), user_id="ada")
-    assert unknown is not None and unknown.external_id == "athlete 8"
+    # But one that becomes known is noted, and stays so
+    await added(store, "conn_2", external_id=None)
+    for account in ("athlete 8", None):
+        after = await store.reconnect("conn_2", renewal(external_id=account), user_id="ada")
+        assert after is not None and after.external_id == "athlete 8"
 
 
 # ---- renewing ----------------------------------------------------------------------------------

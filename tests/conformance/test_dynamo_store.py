@@ -17,8 +17,7 @@ from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState, ReceiptState
 from headgate.model.worker import Abilities
 from headgate.ports.items import Deletion
-from headgate.ports.job_hints import HintedClaims
-from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, Store
+from headgate.ports.store import ChunkWork, JobFilter, RecordFilter
 from headgate.store.dynamodb import keys, records
 from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX, from_attributes, item_size
 from headgate.store.dynamodb.client import TRIES_MAX
@@ -97,11 +96,6 @@ def meanwhile(client: FaultyClient) -> Meanwhile:
         client.after_first(operation, go)
 
     return meanwhile
-
-
-def test_it_is_a_store_whose_jobs_are_claimed_by_hints(store: DynamoStore) -> None:
-    stores: tuple[Store, HintedClaims] = (store, store)
-    assert stores
 
 
 # ---- the item that others read -----------------------------------------------------------------

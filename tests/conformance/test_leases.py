@@ -17,9 +17,9 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
 from headgate.flow import rescue
 from headgate.model.lease import Claim
-from headgate.store.sql.database import Database, Operation
+from headgate.store.sql.database import Database
 from headgate.store.sql.lease_port import SqlLeases
-from tests.conformance.databases import OpenDatabase, shared_fixture
+from tests.conformance.databases import OpenDatabase, count_writes, shared_fixture
 from tests.conformance.leased_types import TYPES, LeasedRows, Make, Settlement
 from tests.stores import LEASE, START, execute
 
@@ -280,18 +280,6 @@ async def test_the_row_and_its_token_must_be_there(rows: LeasedRows) -> None:
 # ---- batches -----------------------------------------------------------------------------------
 
 
-def count_transactions(rows: LeasedRows, monkeypatch: pytest.MonkeyPatch) -> list[Operation[Any]]:
-    made: list[Operation[Any]] = []
-    write = rows.sql.database.write
-
-    async def counted(operation: Operation[Any]) -> Any:
-        made.append(operation)
-        return await write(operation)
-
-    monkeypatch.setattr(rows.sql.database, "write", counted)
-    return made
-
-
 def broken(rows: LeasedRows, row: Any) -> Settlement:
     """A change that no database takes: it leaves the row claimed, without a lease."""
     made = rows.changes["release"](row).change
@@ -304,7 +292,7 @@ async def test_a_batch_is_one_transaction_and_each_change_has_its_answer(
     # Given four rows, of which one has been given back
     first, second, third, fourth = await claim_new(sql_rows, 4)
     await settled(sql_rows, sql_rows.changes["release"](second))
-    transactions = count_transactions(sql_rows, monkeypatch)
+    transactions = count_writes(sql_rows.sql.database, monkeypatch)
 
     # When all are settled together, in no order
     names = {fourth.id: "finish", second.id: "finish", first.id: "release", third.id: "finish"}

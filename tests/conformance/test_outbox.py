@@ -5,7 +5,6 @@ How messages are enqueued is in `test_outbox_enqueue.py`, purging and replaying 
 """
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -16,13 +15,12 @@ from sqlalchemy import Connection, Update, update
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import NotFound, StoreUnavailable
-from headgate.base.secret import Secret
 from headgate.flow.drain import Drainer
 from headgate.flow.targets import Targets
 from headgate.model import delivery as change
-from headgate.model.delivery import Acceptance, Delivery, Message, SendOutcome
+from headgate.model.delivery import Delivery
 from headgate.model.states import DeliveryState
-from headgate.model.target import Target, Topic
+from headgate.model.target import Topic
 from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.outbox_writer import SqlOutboxWriter
@@ -40,6 +38,7 @@ from tests.conformance.outboxes import (
     new_message,
     send,
 )
+from tests.outboxes import LOCAL, FaultyOutbox, ScriptedSender
 from tests.stores import LEASE, START
 
 # ---- claiming ----------------------------------------------------------------------------------
@@ -165,25 +164,11 @@ async def test_a_transaction_that_commits_late_is_not_skipped(
 # ---- draining ----------------------------------------------------------------------------------
 
 
-class Receiver:
-    """Accepts everything, and notes it."""
-
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-
-    async def send(self, target: Target, topic: Topic, message: Message) -> SendOutcome:
-        self.keys.append(message.key)
-        return Acceptance()
-
-
-TARGET = Target(name="local", url="http://localhost", key=Secret("k"))
-
-
-def drainer_of(outbox: SqlOutbox, receiver: Receiver) -> Drainer:
+def drainer_of(outbox: SqlOutbox | FaultyOutbox, sender: ScriptedSender) -> Drainer:
     return Drainer(
-        store=outbox,
-        sender=receiver,
-        targets=Targets([Topic(name=TOPIC, path="/v1/orders")], [TARGET]),
+        store=outbox,  # type: ignore[arg-type]
+        sender=sender,
+        targets=Targets([Topic(name=TOPIC, path="/v1/orders")], [LOCAL]),
         # The store's time is its own.
         clock=SystemClock(),
         rng=Random(1),
@@ -198,16 +183,16 @@ async def test_the_next_drain_takes_what_a_lost_worker_was_sending(
     # Given a worker that was lost with what it had claimed
     new = await filled(outbox, 3)
     lost = await claim(outbox)
-    receiver = Receiver()
-    drainer = drainer_of(outbox, receiver)
-    assert (await drainer.drain(TARGET)).processed == 0
+    sender = ScriptedSender(SystemClock())
+    drainer = drainer_of(outbox, sender)
+    assert (await drainer.drain(LOCAL)).processed == 0
 
     # When its leases are over, then the next drain sends it, and nobody else had to sweep
     clock.advance(LEASE.total_seconds() + 1)
-    result = await drainer.drain(TARGET)
+    result = await drainer.drain(LOCAL)
 
     assert (result.sent, result.processed) == (3, 3)
-    assert sorted(receiver.keys) == ids(new)
+    assert sorted(sender.keys) == ids(new)
     for each in await all_deliveries(outbox):
         assert (each.state, each.crashes, each.attempts) == (DeliveryState.SENT, 1, 1)
     # And the lost worker can change nothing any more
@@ -217,34 +202,17 @@ async def test_the_next_drain_takes_what_a_lost_worker_was_sending(
     assert late == [None, None, None]
 
 
-class Forgetful:
-    """A store that settles, and whose first answer is lost."""
-
-    def __init__(self, outbox: SqlOutbox) -> None:
-        self._outbox = outbox
-        self.lost = 0
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._outbox, name)
-
-    async def settle_many(self, batch: Sequence[tuple[change.DeliveryChange, None]]) -> object:
-        settled = await self._outbox.settle_many(batch)
-        if batch and not self.lost:
-            self.lost += 1
-            raise StoreUnavailable("the answer was lost")
-        return settled
-
-
 @pytest.mark.fault(6)
 async def test_what_was_settled_without_an_answer_counts_as_sent(outbox: SqlOutbox) -> None:
     await filled(outbox, 3)
-    drainer = drainer_of(outbox, Receiver())
-    forgetful = Forgetful(outbox)
-    drainer.store = forgetful  # type: ignore[assignment]
+    forgetful = FaultyOutbox(outbox)
+    forgetful.error = StoreUnavailable("the answer was lost")
+    forgetful.fail_after["settle_many"] = 1
+    drainer = drainer_of(forgetful, ScriptedSender(SystemClock()))
 
-    result = await drainer.drain(TARGET)
+    result = await drainer.drain(LOCAL)
 
-    assert forgetful.lost == 1
+    assert forgetful.fail_after["settle_many"] == 0
     assert (result.sent, result.processed) == (3, 3)
     assert len(drainer.claims) == 0
 

@@ -3,34 +3,20 @@
 from datetime import timedelta
 
 from headgate.base.clock import ManualClock
-from headgate.base.encoding import hash_text
 from headgate.model import delivery as change
 from headgate.model.states import DeliveryState
-from headgate.ports.outbox import Backlog, NewMessage
-from headgate.store.sql.database import Database
+from headgate.ports.outbox import Backlog
 from headgate.store.sql.outbox import SqlOutbox
-
-LEASE = timedelta(seconds=60)
-
-
-def new(number: int, *, topic: str = "orders", run_id: str = "run-1") -> NewMessage:
-    text = f'{{"number":{number}}}'
-    return NewMessage(
-        id=f"m{number}",
-        topic=topic,
-        key=f"key-{number}",
-        payload=text,
-        payload_hash=hash_text(text),
-        run_id=run_id,
-        targets=["local", "staging"],
-    )
+from tests.conformance.outboxes import new_message
+from tests.stores import LEASE
 
 
 async def test_what_is_due_is_what_a_claim_would_take(
-    database: Database, clock: ManualClock
+    outbox: SqlOutbox, clock: ManualClock
 ) -> None:
-    outbox = SqlOutbox(database, clock)
-    await outbox.add_messages([new(1), new(2, run_id="run-2"), new(3), new(4, topic="others")])
+    given = {"run_id": "run-1"}, {"run_id": "run-2"}, {"run_id": "run-1"}, {"topic": "others"}
+    targets = ["local", "staging"]
+    await outbox.add_messages([new_message(**fields, targets=targets) for fields in given])
     # On Postgres the server says when they were enqueued, years after the clock of the tests.
     clock.advance(timedelta(days=36_500).total_seconds())
 

@@ -178,21 +178,3 @@ async def test_26_hours_without_a_scheduler_are_one_tick_and_no_herd(
     assert [at - clock.now() for at in starts] == [
         timedelta(minutes=2 * place) for place in range(5)
     ]
-
-
-async def test_a_freshness_goal_holds_for_days(weeks: Weeks, clock: ManualClock) -> None:
-    app = weeks.another(name="fresh", cron=None, fresh_within="12h")  # type: ignore[arg-type]
-    schedulers = [weeks.scheduler(app), weeks.scheduler(app)]
-    begin = clock.now()
-    while clock.now() < begin + 2 * DAY:
-        await asyncio.gather(*(each.run_once() for each in schedulers))
-        clock.advance(1800)
-        await weeks.finish_jobs()
-        if clock.now() > begin + HOUR:
-            report = (await app.schedules.plan("fresh")).freshness
-            assert report is not None and report.stale == []
-
-    counts = await weeks.jobs_by_user()
-    # Every eleven hours, and a look before or after.
-    assert set(counts) == set(USERS)
-    assert all(4 <= count <= 6 for count in counts.values())

@@ -14,8 +14,8 @@ from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
 from headgate.ports.store import ChunkWork, Store
 from headgate.store.sql import coverage, events, records
-from headgate.store.sql.database import Operation
 from headgate.store.sql.store import SqlStore
+from tests.conformance.databases import count_writes
 from tests.stores import (
     claim_one,
     everything,
@@ -26,19 +26,6 @@ from tests.stores import (
     submit_one,
     tally,
 )
-
-
-def count_writes(sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> list[Operation[Any]]:
-    """Every transaction that the store makes from now on."""
-    made: list[Operation[Any]] = []
-    write = sql_store.database.write
-
-    async def counted(operation: Operation[Any]) -> Any:
-        made.append(operation)
-        return await write(operation)
-
-    monkeypatch.setattr(sql_store.database, "write", counted)
-    return made
 
 
 async def run_some(store: Store, count: int) -> list[Job]:
@@ -59,7 +46,7 @@ async def test_changes_that_come_together_are_written_together(
 ) -> None:
     # Given twenty running jobs
     running = await run_some(sql_store, 20)
-    writes = count_writes(sql_store, monkeypatch)
+    writes = count_writes(sql_store.database, monkeypatch)
 
     # When all of them settle a chunk at the same time
     wanted = [change.rest(job, tally(cursor=job.id), {}) for job in running]
@@ -101,7 +88,7 @@ async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
 ) -> None:
     # Given a running job, whose pause is asked for while its chunk is being settled
     running = await run_one(sql_store)
-    writes = count_writes(sql_store, monkeypatch)
+    writes = count_writes(sql_store.database, monkeypatch)
 
     # When both come in one batch
     asked, after = await asyncio.gather(

@@ -79,18 +79,6 @@ async def test_the_same_key_and_request_is_answered_with_the_first_job(
     assert await everything(store) == before
 
 
-async def test_a_job_that_has_ended_keeps_its_key_and_makes_room(store: Store) -> None:
-    for state in JOB.terminal:
-        ended = await in_state(store, state, key=f"k-{state}", connection_id=f"c-{state}")
-
-        again = await store.submit(new_job(key=f"k-{state}", connection_id=f"c-{state}"))
-        another = await store.submit(new_job(connection_id=f"c-{state}"))
-
-        assert again == SubmitResult(ended, created=False)
-        assert another.created
-        await claim_one(store)
-
-
 async def test_a_key_with_another_request_is_refused(store: Store) -> None:
     # Given a job under a key
     first = await submit_one(store, key="key_1")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import date, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -180,13 +181,15 @@ async def test_many_at_once_fare_as_one_after_another(store: Store) -> None:
 
 
 async def test_a_key_stands_for_its_job_and_an_ended_job_makes_room(store: Store) -> None:
-    for state in JOB.terminal:
-        name = f"c-{state}"
+    for state, together in product(JOB.terminal, (True, False)):
+        name = f"{state} {together}"
         ended = await in_state(store, state, key=name, connection_id=name)
 
-        first, second = await store.submit_many(
-            [new_job(key=name, connection_id=name), new_job(connection_id=name)]
-        )
+        wanted = [new_job(key=name, connection_id=name), new_job(connection_id=name)]
+        if together:
+            first, second = await store.submit_many(wanted)
+        else:
+            first, second = [await alone(store, each) for each in wanted]
 
         assert first == SubmitOutcome(EXISTING, ended.id)
         assert second.status is CREATED
