@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,37 +13,22 @@ from tests.notifying import BY_EMAIL
 
 
 @pytest.mark.parametrize(
-    ("driver", "adapter", "database", "redis", "said"),
+    ("field", "driver", "adapter", "address"),
     [
-        (
-            "redis",
-            "headgate.limits.redis",
-            "sqlite:///unused.db",
-            "redis://127.0.0.1/0",
-            r"^redis: .*install headgate\[redis\]",
-        ),
-        (
-            "asyncpg",
-            "headgate.store.sql.postgres",
-            "postgresql://127.0.0.1/unused",
-            None,
-            r"^database: .*install headgate\[postgres\]",
-        ),
+        ("redis", "redis", "headgate.limits.redis", "redis://127.0.0.1/0"),
+        ("database", "asyncpg", "headgate.store.sql.postgres", "postgresql://127.0.0.1/unused"),
     ],
 )
 def test_a_missing_driver_is_named_by_the_field_that_asks_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-    driver: str,
-    adapter: str,
-    database: str,
-    redis: str | None,
-    said: str,
+    monkeypatch: pytest.MonkeyPatch, field: str, driver: str, adapter: str, address: str
 ) -> None:
     _uninstall(monkeypatch, driver)
     monkeypatch.delitem(sys.modules, adapter, raising=False)
+    extra = {"redis": "redis", "database": "postgres"}[field]
+    given: dict[str, Any] = {"database": "sqlite:///unused.db", field: address}
 
-    with pytest.raises(InvalidInput, match=said):
-        App(database, redis=redis)
+    with pytest.raises(InvalidInput, match=rf"^{field}: .*install headgate\[{extra}\]"):
+        App(**given)
 
 
 def test_e_mails_without_their_package_say_what_to_install(

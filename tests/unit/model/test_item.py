@@ -137,35 +137,26 @@ def test_only_the_holder_and_who_outlives_it_change_what_is_being_fetched(name: 
         CONSTRUCTORS[name](make_item())
 
 
-def test_a_success_clears_the_error_and_keeps_the_counters() -> None:
-    item = claimed(make_item(retry_count=2, crashes=1, error="Transient: x"))
-
-    after = change.succeed(item).after
-
-    assert (after.state, after.error) == (ItemState.SUCCESS, None)
-    assert (after.retry_count, after.crashes) == (2, 1)
-
-
 def test_a_failure_a_deferral_and_a_crash_each_count_for_themselves() -> None:
-    item = claimed(make_item())
+    item = claimed(make_item(error="Transient: x"))
+    held_back = change.defer(item, after=MINUTE, error="spent", counts=False)
 
-    failed = change.fail(item, error="x", after=MINUTE).after
-    deferred = change.defer(item, after=MINUTE, error="x").after
-    rescued = change.rescue(item, after=MINUTE).after
-
-    assert (failed.retry_count, failed.deferrals, failed.crashes) == (1, 0, 0)
-    assert (deferred.retry_count, deferred.deferrals, deferred.crashes) == (0, 1, 0)
-    assert (rescued.retry_count, rescued.deferrals, rescued.crashes) == (0, 0, 1)
-
-
-def test_what_we_hold_back_ourselves_does_not_even_count_as_a_deferral() -> None:
-    item = claimed(make_item())
-
-    made = change.defer(item, after=MINUTE, error="spent", counts=False)
-
-    assert made.after.deferrals == 0
-    assert made.wake == MINUTE
-    after = applied(item, made)
+    for made, counts in (
+        (change.succeed(item), (0, 0, 0)),
+        (change.fail(item, error="x", after=MINUTE), (1, 0, 0)),
+        (change.defer(item, after=MINUTE, error="x"), (0, 1, 0)),
+        # What we hold back ourselves does not even count as a deferral.
+        (held_back, (0, 0, 0)),
+        (change.rescue(item, after=MINUTE), (0, 0, 1)),
+    ):
+        assert (made.after.retry_count, made.after.deferrals, made.after.crashes) == counts
+    # A success clears the error and keeps the counters.
+    tried = claimed(make_item(retry_count=2, crashes=1, error="Transient: x"))
+    done = change.succeed(tried).after
+    assert (done.state, done.error) == (ItemState.SUCCESS, None)
+    assert (done.retry_count, done.crashes) == (2, 1)
+    assert held_back.wake == MINUTE
+    after = applied(item, held_back)
     assert after is not None
     assert after.next_attempt_at == after.deferred_until == NOW + MINUTE
 
