@@ -149,10 +149,3 @@ def test_names_that_look_like_markup_are_shown_as_they_are(headgate: Cli) -> Non
 
     assert result.exit_code == 0
     assert re.search(r"^user +a\[/b\] *$", result.stdout, re.MULTILINE)
-
-
-def test_what_is_not_set_up_is_told_as_json_too(headgate: Cli) -> None:
-    for given in (("--app", "nowhere:app"), ("--app", "nothing")):
-        result = headgate("backfill", "list", *given, "--json")
-        assert result.exit_code in (2, 4)
-        assert "--app" in json.loads(result.stdout)["error"]["message"]

@@ -217,36 +217,11 @@ def test_a_worker_takes_one_job_and_shows_it(headgate: Cli) -> None:
     assert "no job is due" in headgate("worker", "--once").stderr
 
 
-def test_errors_can_be_read_by_machines_too(headgate: Cli) -> None:
-    result = headgate("job", "submit", "no", "--user", "u", "--connection", "c", "--json")
-    assert result.exit_code == 2
-    assert json.loads(result.stdout)["error"]["type"] == "UnknownSync"
-    assert headgate("job", "show", "nope").exit_code == 1
-
-
 def test_a_wrong_setting_is_named(headgate: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADGATE_LEASE_S", "0")
     result = headgate("job", "list")
     assert result.exit_code == 4
     assert "HEADGATE_LEASE_S" in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("app", "said"),
-    [
-        ("", "no system with syncs can be started"),
-        ("nothing", "is not module:attribute"),
-        ("no_such_module:app", "No module named"),
-        ("json:dumps", "not a headgate.App"),
-    ],
-)
-def test_an_app_that_cannot_be_loaded_is_explained(
-    headgate: Cli, monkeypatch: pytest.MonkeyPatch, app: str, said: str
-) -> None:
-    monkeypatch.setenv("HEADGATE_APP", app)
-    result = headgate("worker")
-    assert result.exit_code in (2, 4)
-    assert said in result.stderr
 
 
 def test_migrate_says_what_it_did(headgate: Cli) -> None:

@@ -262,15 +262,6 @@ def test_a_purge_of_one_target_or_with_yes_is_for_dead_ones_alone(outbox: Cli) -
     assert (typo.exit_code, "no target is called 'typo'" in typo.stderr) == (USAGE, True)
 
 
-def test_errors_are_json_where_json_is_asked_for(outbox: Cli) -> None:
-    told = outbox("drain", "--env", "production", "--json")
-
-    assert told.exit_code == DECLINED
-    error = json.loads(told.stdout)["error"]
-    assert error["type"] == "ConfirmationMissing"
-    assert "--env production --confirm production" in error["message"]
-
-
 # ---- an application that the settings make -----------------------------------------------------
 
 

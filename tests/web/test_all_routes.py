@@ -25,26 +25,13 @@ from tests.web.everything import (
     with_everything,
 )
 
-ADMINS_ONLY = {
-    "list_users",
-    "set_user_plan",
-    "forget_user",
-    "export_user",
-    "list_budgets",
-    "reset_item",
-    "list_schedules",
-    "get_schedule",
-    "plan_schedule",
-    "run_schedule",
-    "pause_schedule",
-    "resume_schedule",
-    "get_schedule_history",
-    "list_ticks",
-    "list_tick_users",
-    "reset_activity_streams",
-    "reset_stream_fetch",
-    "get_stream_stats",
-}
+ADMINS_ONLY = set(
+    """
+    list_users set_user_plan forget_user export_user list_budgets reset_item list_schedules
+    get_schedule plan_schedule run_schedule pause_schedule resume_schedule get_schedule_history
+    list_ticks list_tick_users reset_activity_streams reset_stream_fetch get_stream_stats
+    """.split()
+)
 #: Parameters of a path that name nobody's thing.
 OF_NOBODY = {"name", "tick"}
 #: What nobody says in a body, but where it is the route's own.

@@ -16,7 +16,6 @@ from tests.web.callers import (
     on_server,
     problem,
     start,
-    with_every_system,
     with_server,
 )
 
@@ -54,22 +53,6 @@ async def test_after_a_day_the_key_still_makes_no_second_job(served: Served) -> 
     assert "idempotency-replayed" not in again.headers
     assert again.json()["id"] == first.json()["id"]
     problem(other, 422, "idempotency_key_reused")
-
-
-@pytest.mark.security(29)
-@with_every_system
-async def test_another_request_with_the_same_key_is_refused(served: Served) -> None:
-    client = await served.client()
-    job_id = (await client.post("/v1/jobs", json=BODY, headers=KEY)).json()["id"]
-
-    for answer in (
-        await client.post("/v1/jobs", json={**BODY, "end_date": "2025-12-09"}, headers=KEY),
-        await client.post("/v1/jobs?x=1", json=BODY, headers=KEY),
-        await client.post(f"/v1/jobs/{job_id}/cancel", headers=KEY),
-        await client.post(f"/jobs/{job_id}/cancel", headers=KEY),
-    ):
-        assert not problem(answer, 422, "idempotency_key_reused")["retryable"]
-    assert (await served.app.jobs.get(job_id)).state.value == "pending"
 
 
 @pytest.mark.security(29)

@@ -18,52 +18,17 @@ from tests.web.streaming import frames
 from tests.worlds import as_test
 
 #: Clients are generated from these names: one that changes breaks them.
-OPERATIONS = {
-    "start_job",
-    "start_jobs",
-    "list_jobs",
-    "get_job",
-    "get_job_status",
-    "list_job_events",
-    "list_job_days",
-    "retry_job",
-    "pause_job",
-    "resume_job",
-    "cancel_job",
-    "make_job_link",
-    "start_sync_job",
-    "list_records",
-    "get_record",
-    "list_connections",
-    "get_connection",
-    "make_connect_link",
-    "connect_with_token",
-    "pause_connection",
-    "resume_connection",
-    "remove_connection",
-    "list_users",
-    "get_user",
-    "set_user_plan",
-    "see_user",
-    "set_user_preferences",
-    "pause_user",
-    "resume_user",
-    "list_budgets",
-    "list_items",
-    "get_item",
-    "reset_item",
-    "list_schedules",
-    "get_schedule",
-    "plan_schedule",
-    "run_schedule",
-    "pause_schedule",
-    "resume_schedule",
-    "get_schedule_history",
-    "list_ticks",
-    "list_tick_users",
-    "forget_user",
-    "export_user",
-}
+OPERATIONS = set(
+    """
+    start_job start_jobs list_jobs get_job get_job_status list_job_events list_job_days retry_job
+    pause_job resume_job cancel_job make_job_link start_sync_job list_records get_record
+    list_connections get_connection make_connect_link connect_with_token pause_connection
+    resume_connection remove_connection list_users get_user set_user_plan see_user
+    set_user_preferences pause_user resume_user list_budgets list_items get_item reset_item
+    list_schedules get_schedule plan_schedule run_schedule pause_schedule resume_schedule
+    get_schedule_history list_ticks list_tick_users forget_user export_user
+    """.split()
+)
 
 
 #: Answered as JSON Lines, because there may be millions.
