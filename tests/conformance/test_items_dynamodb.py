@@ -33,7 +33,7 @@ def items(dynamo_table: DynamoTable) -> DynamoItems:
 async def content(items: DynamoItems, item: Item) -> bytes | None:
     """What is served of the item."""
     served = (await items.serve(item.id)).document
-    return served and served.content()
+    return None if served is None else served.content()
 
 
 def document(size: int) -> Document:

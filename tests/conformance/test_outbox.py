@@ -166,7 +166,7 @@ async def test_a_transaction_that_commits_late_is_not_skipped(
 
 def drainer_of(outbox: SqlOutbox | FaultyOutbox, sender: ScriptedSender) -> Drainer:
     return Drainer(
-        store=outbox,  # type: ignore[arg-type]
+        store=outbox,
         sender=sender,
         targets=Targets([Topic(name=TOPIC, path="/v1/orders")], [LOCAL]),
         # The store's time is its own.
