@@ -88,12 +88,12 @@ LIGHT = Machine(
     ids=["job", "connection"],
 )
 def test_a_table_holds_the_designed_changes_and_no_others(
-    machine: Machine[Any, Any], drawn: set[tuple[str, str]]
+    machine: Machine[StrEnum, StrEnum], drawn: set[tuple[str, str]]
 ) -> None:
     told = {(source.value, edge.target.value) for edge in machine.edges for source in edge.sources}
 
     assert told == drawn
-    for source, to in product(list(machine.states), repeat=2):
+    for source, to in product(machine.states, repeat=2):
         assert machine.allows(source, to) == ((source.value, to.value) in drawn)
 
 
