@@ -241,6 +241,7 @@ async def test_a_plan_that_does_not_include_it_starts_nothing(world: World) -> N
     # What is not history is for everybody, and a plan that includes it lets it in
     await app.jobs.submit("history", user_id="ada", connection_id="other", mode="full")
     await app.users.set_plan("ada", "premium")
+    assert await app.users.plan_of("ada") == "premium"
     assert (await app.backfills.start(asked())).created
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
 
@@ -21,8 +21,9 @@ from headgate import (
     Sync,
     Transient,
 )
-from headgate.model.budget import Answer, BudgetClosure, BudgetRequest, BudgetUse, Unreachable
+from headgate.model.budget import Answer, BudgetRequest, Unreachable
 from headgate.policy.spending import local_share
+from headgate.ports.limiter import Limiter
 from headgate.sandbox.kit.meter import Meter
 from headgate.sandbox.kit.windows import Window
 from tests.worlds import START, Read, ScriptedSource, World, with_world
@@ -69,7 +70,7 @@ class AwayLimiter:
         self.away = True
         self.charged: Counter[str] = Counter()
         gates = app._runtime.gates
-        gates._limiter = self
+        gates._limiter = cast(Limiter, self)
 
     async def acquire(self, budget: Budget, ask: BudgetRequest, *, grant_id: str) -> Answer:
         if self.away:
@@ -80,26 +81,8 @@ class AwayLimiter:
         self.charged[budget.source] += times
         await self._real.charge(budget, ask, times=times)
 
-    async def release(self, budget: Budget, ask: BudgetRequest, grant: object) -> None: ...
-
-    async def observe(
-        self, budget: Budget, ask: BudgetRequest, grant: object, counts: Mapping[str, int]
-    ) -> None: ...
-
-    async def close_budget(
-        self,
-        budget: Budget,
-        ask: BudgetRequest,
-        *,
-        retry_after_s: float | None,
-        limit: str | None = None,
-    ) -> BudgetClosure:
-        return await self._real.close_budget(budget, ask, retry_after_s=retry_after_s, limit=limit)
-
-    async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        return await self._real.use(budget, connection_id=connection_id)
-
-    async def close(self) -> None: ...
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
 
 
 @with_world

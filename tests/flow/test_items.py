@@ -618,6 +618,22 @@ async def test_a_collection_says_how_often_its_items_are_tried(place: Place) -> 
 
 
 @with_place
+async def test_an_item_that_the_provider_puts_off_for_ever_fails_in_the_end(place: Place) -> None:
+    policy = ItemRetryPolicy(deferrals_max=2)
+    place.declare(Collection(name=STREAMS, title="Streams", retry=policy))
+    await place.register("a")
+    # Each refusal for a time that is over when it is tried again
+    for _ in range(2):
+        with pytest.raises(RateLimited):
+            await place.fetch_due(Provider(a=RateLimited(timedelta(0), "(429)")).fetch)
+        await place.clock.sleep(1)
+
+    item = await place.items.get("a")
+    assert (item.stuck, item.retry_count) == (True, 0)
+    assert item.error == "deferred 2 times: RateLimited: (429)"
+
+
+@with_place
 async def test_the_numbers_of_a_collection(place: Place) -> None:
     collection = Collection(name=STREAMS, title="Streams")
     await place.register("a", "b", "c", "d")

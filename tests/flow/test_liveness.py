@@ -121,15 +121,21 @@ async def test_a_worker_looks_at_once_when_an_outage_is_over(world: World) -> No
     assert len(locks.looks) == looked + 1
 
 
-@pytest.mark.parametrize("lease_s", [60, 20])
+@pytest.mark.parametrize(("lease_s", "prunes"), [(60, False), (20, False), (60, True)])
 @with_dying_workers
-async def test_a_worker_looks_as_long_as_a_sweep_finds_claims(world: World, lease_s: float) -> None:
+async def test_a_worker_looks_as_long_as_a_sweep_finds_claims(
+    world: World, monkeypatch: pytest.MonkeyPatch, lease_s: float, prunes: bool
+) -> None:
     # Given a job that keeps another worker busy, longer than a hint of work counts
     world._signal.liveness = locks = Locks()
 
+    async def prune(**_: object) -> PrunedJobs:
+        return PrunedJobs(count=int(prunes), after="job_1" if prunes else None)
+
     busy = await world.app(Sync(name="slow", source=ScriptedSource(taking(110))))
-    # Whose own lease may be shorter
-    idle = await world.app(worker=lanes(lease_s=lease_s))
+    # Whose own lease may be shorter, and who may have old jobs without end to delete
+    idle = await world.app(worker=lanes(lease_s=lease_s, keep_jobs=timedelta(days=1)))
+    monkeypatch.setattr(idle._store, "prune_jobs", prune)
     await busy.jobs.submit("slow", user_id="ada", connection_id="c")
     await world.loop.host("busy").spawn(busy.supervisor().start())
     await idle.supervisor().start()
@@ -159,30 +165,6 @@ async def test_a_worker_does_not_look_for_a_job_that_is_paused_for_hours(world: 
     await world.clock.sleep(3600)
     assert (await app.jobs.get(job.id)).state is JobState.PAUSED
     assert len(locks.looks) == looked
-
-
-@with_dying_workers
-async def test_a_worker_that_deletes_old_jobs_looks_as_long_as_it_finds_claims(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Given a job that keeps another worker busy, and old jobs without end
-    world._signal.liveness = locks = Locks()
-
-    async def prune(**_: object) -> PrunedJobs:
-        return PrunedJobs(count=1, after="job_1")
-
-    busy = await world.app(Sync(name="slow", source=ScriptedSource(taking(110))))
-    idle = await world.app(worker=lanes(keep_jobs=timedelta(days=1)))
-    monkeypatch.setattr(idle._store, "prune_jobs", prune)
-    await busy.jobs.submit("slow", user_id="ada", connection_id="c")
-    await world.loop.host("busy").spawn(busy.supervisor().start())
-    await idle.supervisor().start()
-    await world.clock.sleep(70)
-    looked = len(locks.looks)
-
-    # When more time passes, then both still look
-    await world.clock.sleep(10 * LOOK_EVERY_S)
-    assert len(locks.looks) - looked == 20
 
 
 @with_dying_workers

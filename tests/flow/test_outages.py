@@ -140,6 +140,42 @@ async def test_days_that_always_fail_are_given_up_while_the_others_go_on(world: 
     assert job.summary.days_held == 2
 
 
+@pytest.mark.parametrize("in_part", [False, True])
+@with_world
+async def test_a_provider_that_comes_back_just_after_a_day_failed_costs_no_day(
+    world: World, in_part: bool
+) -> None:
+    # Given a provider that fails once, perhaps after some records, and answers at the trial
+    reads: list[date | None] = []
+
+    async def read(ctx: Context) -> Chunk:
+        reads.append(ctx.day)
+        error = Transient("503") if len(reads) == 1 else None
+        if error is not None and not in_part:
+            raise error
+        return Chunk(records=[Record(str(ctx.day), {})], error=error)
+
+    job = await played(world, read, days=1, retry=HASTY)
+
+    assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
+    assert reads == [DAY, DAY - timedelta(days=1), DAY]
+
+
+@pytest.mark.parametrize("in_part", [False, True])
+@with_world
+async def test_a_bad_day_is_given_up_alone(world: World, in_part: bool) -> None:
+    # Given a day that always takes too long, or breaks off after some records
+    async def read(ctx: Context) -> Chunk:
+        if ctx.day == DAY and not in_part:
+            await ctx.clock.sleep(1e6)
+        error = Transient("503") if ctx.day == DAY else None
+        return Chunk(records=[Record(str(ctx.day), {})], error=error)
+
+    job = await played(world, read, retry=HASTY, chunk_s_max=60)
+
+    assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
+
+
 @with_world
 async def test_the_first_days_of_an_import_may_be_the_bad_ones(world: World) -> None:
     # Given three bad days at the beginning: no day is known that can be read
@@ -149,60 +185,26 @@ async def test_the_first_days_of_an_import_may_be_the_bad_ones(world: World) -> 
     assert (job.summary.days_held, job.summary.days_failed) == (1, 3)
 
 
-@with_world
-async def test_a_provider_that_comes_back_just_after_a_day_failed_costs_no_day(
-    world: World,
-) -> None:
-    # Given a provider that fails once, and answers at the trial
-    reads: list[date | None] = []
-
-    async def read(ctx: Context) -> Chunk:
-        reads.append(ctx.day)
-        if len(reads) == 1:
-            raise Transient("503")
-        return await a_day(ctx)
-
-    job = await played(world, read, days=1, retry=HASTY)
-
-    assert job.reason is Reason.DONE
-    assert reads == [DAY, DAY - timedelta(days=1), DAY]
-
-
-@with_world
-async def test_a_day_that_always_takes_too_long_is_given_up_alone(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        if ctx.day == DAY:
-            await ctx.clock.sleep(1e6)
-        return await a_day(ctx)
-
-    job = await played(world, read, retry=HASTY, chunk_s_max=60)
-
-    assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
+async def stuck_at_the_trial(ctx: Context) -> Chunk:
+    """A bad day, and a trial of another that does not end."""
+    if ctx.day == DAY:
+        raise Transient("503")
+    await ctx.clock.sleep(1e6)
+    return Chunk()
 
 
 @with_world
 async def test_a_trial_that_takes_too_long_is_an_outage(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        if ctx.day == DAY:
-            raise Transient("503")
-        await ctx.clock.sleep(1e6)
-        return Chunk()
-
-    job = await played(world, read, JobState.PAUSED, retry=HASTY, chunk_s_max=60)
+    retry = HASTY
+    job = await played(world, stuck_at_the_trial, JobState.PAUSED, retry=retry, chunk_s_max=60)
 
     assert job.reason is Reason.BREAKER
 
 
 @with_world
 async def test_a_worker_that_stops_during_a_trial_releases_the_job(world: World) -> None:
-    async def read(ctx: Context) -> Chunk:
-        if ctx.day == DAY:
-            raise Transient("503")
-        await ctx.clock.sleep(1e6)
-        return Chunk()
-
-    sync = Sync(name="history", source=ScriptedSource(read), retry=HASTY)
-    app = await world.app(sync)
+    source = ScriptedSource(stuck_at_the_trial)
+    app = await world.app(Sync(name="history", source=source, retry=HASTY))
     job = await submit(app)
     supervisor = app.supervisor()
     await supervisor.start()
@@ -213,35 +215,6 @@ async def test_a_worker_that_stops_during_a_trial_releases_the_job(world: World)
     job = await app.jobs.get(job.id)
     assert (job.state, job.reason) == (JobState.PENDING, Reason.RELEASED)
     assert job.summary.errors == 0
-
-
-@with_world
-async def test_a_bad_day_that_was_read_in_part_is_given_up_alone(world: World) -> None:
-    # Given a day that always breaks off after some records
-    async def read(ctx: Context) -> Chunk:
-        error = Transient("503") if ctx.day == DAY else None
-        return Chunk(records=[Record(str(ctx.day), {})], error=error)
-
-    job = await played(world, read, retry=HASTY)
-
-    assert (job.summary.days_held, job.summary.days_failed) == (3, 1)
-
-
-@with_world
-async def test_a_day_that_breaks_off_when_the_provider_comes_back_is_read_once_more(
-    world: World,
-) -> None:
-    reads: list[date | None] = []
-
-    async def read(ctx: Context) -> Chunk:
-        reads.append(ctx.day)
-        error = Transient("503") if len(reads) == 1 else None
-        return Chunk(records=[Record(str(ctx.day), {})], error=error)
-
-    job = await played(world, read, days=1, retry=HASTY)
-
-    assert (job.reason, job.summary.days_held) == (Reason.DONE, 1)
-    assert reads == [DAY, DAY - timedelta(days=1), DAY]
 
 
 @pytest.mark.parametrize("own", [KeyError("vanue"), Transient("503")], ids=repr)

@@ -81,7 +81,7 @@ def width(finish: Finish) -> timedelta:
     return finish.latest - finish.earliest
 
 
-@pytest.mark.parametrize("days", [10, 60, pytest.param(300, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("days", [10, 100, pytest.param(300, marks=pytest.mark.thorough)])
 @with_world
 async def test_an_import_ends_in_the_range_that_was_told(world: World, days: int) -> None:
     app = await world.at_work(sync(reading(4)))

@@ -239,6 +239,11 @@ def safeguards(port: type[SqlLeases[Any, Any, Any]]) -> dict[str, Switch]:
     }
 
 
+def off(name: str, work: type[Workload], switch: Switch, known: int) -> tuple[Ablation, int]:
+    """A safeguard that is switched off under one kind of work; the seed that notices it."""
+    return Ablation(name, switch, workloads=[work]), known
+
+
 ABLATIONS = [
     *(
         (Ablation(f"{leased}: {name}", switch, workloads=[work]), KNOWN[name][leased])
@@ -254,93 +259,39 @@ ABLATIONS = [
         9,
     ),
     (Ablation("transaction", make_store=TornStore, workloads=[SyncWorkload]), 4),
-    (
-        Ablation(
-            "the store's clock", without(change, defer=by_own_clock), workloads=[SyncWorkload]
-        ),
-        3,
-    ),
-    (Ablation("the budget", without(JobGate, request=unlimited), workloads=[ItemWorkload]), 2),
-    (
-        Ablation(
-            "the grants on record",
-            without(headroom, _note_loss=unrecorded),
-            workloads=[ItemWorkload],
-        ),
-        7,
-    ),
-    (
-        Ablation(
-            "what is on its way",
-            without(in_flight, from_before=lambda *_: 0, count_late=lambda *_: None),
-            workloads=[ItemWorkload],
-        ),
+    off("the store's clock", SyncWorkload, without(change, defer=by_own_clock), 3),
+    off("the budget", ItemWorkload, without(JobGate, request=unlimited), 2),
+    off("the grants on record", ItemWorkload, without(headroom, _note_loss=unrecorded), 7),
+    off(
+        "what is on its way",
+        ItemWorkload,
+        without(in_flight, from_before=lambda *_: 0, count_late=lambda *_: None),
         12,
     ),
-    (
-        Ablation(
-            "the lease of a renewal",
-            without(SqlConnections, lease=anybody),
-            workloads=[RenewalWorkload],
-        ),
-        0,
-    ),
-    (
-        Ablation(
-            "one key for all attempts",
-            without(messages, _to_message=new_key),
-            workloads=[DeliveryWorkload],
-        ),
-        0,
-    ),
-    (
-        Ablation(
-            "a worker for each target",
-            without(Drainer, drain=in_turn),
-            workloads=[DeliveryWorkload],
-        ),
-        0,
-    ),
-    (Ablation("one firing of a tick", ticks_fire_twice, workloads=[ScheduleWorkload]), 5),
-    (Ablation("the transaction of a tick", torn_ticks, workloads=[ScheduleWorkload]), 5),
-    (
-        Ablation("the store's clock of ticks", ticks_by_own_clock, workloads=[ScheduleWorkload]),
-        3,
-    ),
-    (
-        Ablation(
-            "the claim of a record",
-            without(SqlStore, claim_records=unclaimed),
-            workloads=[UploadWorkload],
-        ),
-        4,
-    ),
-    (
-        Ablation(
-            "the wait for another's claim",
-            without(flow_receipts, _without_claimed=regardless),
-            workloads=[UploadWorkload],
-        ),
+    off("the lease of a renewal", RenewalWorkload, without(SqlConnections, lease=anybody), 0),
+    off("one key for all attempts", DeliveryWorkload, without(messages, _to_message=new_key), 0),
+    off("a worker for each target", DeliveryWorkload, without(Drainer, drain=in_turn), 0),
+    off("one firing of a tick", ScheduleWorkload, ticks_fire_twice, 5),
+    off("the transaction of a tick", ScheduleWorkload, torn_ticks, 5),
+    off("the store's clock of ticks", ScheduleWorkload, ticks_by_own_clock, 3),
+    off("the claim of a record", UploadWorkload, without(SqlStore, claim_records=unclaimed), 4),
+    off(
+        "the wait for another's claim",
+        UploadWorkload,
+        without(flow_receipts, _without_claimed=regardless),
         9,
     ),
-    (
-        Ablation("the receipts", without(receipts, store=untold), workloads=[UploadWorkload]),
+    off("the receipts", UploadWorkload, without(receipts, store=untold), 0),
+    off(
+        "the end of a claim",
+        UploadWorkload,
+        without(receipts, _chunks_at_work=at_work_for_ever),
         0,
     ),
-    (
-        Ablation(
-            "the end of a claim",
-            without(receipts, _chunks_at_work=at_work_for_ever),
-            workloads=[UploadWorkload],
-        ),
-        0,
-    ),
-    (
-        Ablation(
-            "the look at the claim before a write",
-            without(ClaimedJob, confirm=unconfirmed),
-            workloads=[SyncWorkload],
-        ),
+    off(
+        "the look at the claim before a write",
+        SyncWorkload,
+        without(ClaimedJob, confirm=unconfirmed),
         16,
     ),
     # Chunks with messages and the outbox that they are in are two workloads.
