@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +10,41 @@ import pytest
 
 from headgate.base.errors import AddressRefused, Malformed, Transient
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.ports.transport import Headers, Request, Response, Timeouts
+from headgate.ports.transport import Headers, Request, Timeouts
 from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.simulation import SimulationLoop, VirtualClock, run
+from tests.worlds import as_test
 
 ORIGIN = "https://app.example"
 
 
-def in_simulation(main: Any, app: Any, **options: Any) -> Any:
-    async def opened(loop: SimulationLoop) -> Any:
-        clock = VirtualClock(loop)
-        transport = AsgiTransport({ORIGIN: app}, clock, **options)
-        try:
-            return await main(transport, clock, loop)
-        finally:
-            await transport.close()
+class Simulated:
+    """A simulation's loop and clock, and transports to applications in it."""
 
-    return run(opened)
+    def __init__(self, loop: SimulationLoop) -> None:
+        self.loop = loop
+        self.clock = VirtualClock(loop)
+        self.opened: list[AsgiTransport] = []
+
+    def transport_to(self, app: Any, **options: Any) -> AsgiTransport:
+        self.opened.append(AsgiTransport({ORIGIN: app}, self.clock, **options))
+        return self.opened[-1]
+
+
+def in_simulation(folder: Path, main: Callable[[Simulated], Awaitable[None]]) -> None:
+    async def opened(loop: SimulationLoop) -> None:
+        simulated = Simulated(loop)
+        try:
+            await main(simulated)
+        finally:
+            for each in simulated.opened:
+                await each.close()
+
+    run(opened)
+
+
+with_simulation = as_test(in_simulation)
 
 
 def request(path: str = "/", **fields: Any) -> Request:
@@ -44,21 +62,18 @@ def say(*parts: bytes, status: int = 200, headers: Any = (), after_s: float = 0.
     return app
 
 
-def test_a_request_arrives_whole_and_its_answer_comes_back() -> None:
+@with_simulation
+async def test_a_request_arrives_whole_and_its_answer_comes_back(simulated: Simulated) -> None:
     seen: dict[str, Any] = {}
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.update(scope, received=await receive())
-        await say(b"one ", b"two", status=201, headers=[(b"X-Name", b"value")])(
-            scope, receive, send
-        )
+        answer = say(b"one ", b"two", status=201, headers=[(b"X-Name", b"value")])
+        await answer(scope, receive, send)
 
-    async def main(transport: AsgiTransport, *_: Any) -> Response:
-        headers = Headers([("authorization", "Bearer x")])
-        sent = request("/a%20b?c=%26&d", method="POST", headers=headers, body=b"body")
-        return await transport.send(sent)
-
-    response = in_simulation(main, app)
+    headers = Headers([("authorization", "Bearer x")])
+    sent = request("/a%20b?c=%26&d", method="POST", headers=headers, body=b"body")
+    response = await simulated.transport_to(app).send(sent)
 
     assert (response.status, response.body) == (201, b"one two")
     assert response.headers.get("x-name") == "value"
@@ -68,38 +83,34 @@ def test_a_request_arrives_whole_and_its_answer_comes_back() -> None:
     assert seen["received"]["body"] == b"body"
 
 
-def test_an_answer_that_does_not_come_in_time_is_transient_and_the_application_hears() -> None:
+@with_simulation
+async def test_an_answer_that_does_not_come_in_time_is_transient_and_the_application_hears(
+    simulated: Simulated,
+) -> None:
     heard: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
         heard.append((await receive())["type"])
 
-    async def main(transport: AsgiTransport, clock: VirtualClock, _: Any) -> float:
-        with pytest.raises(Transient, match="within 5 s"):
-            await transport.send(request(timeouts=Timeouts(total_s=5.0)))
-        ended_s = clock.monotonic()
-        await clock.sleep(1.0)
-        return ended_s
-
-    assert in_simulation(main, app) == 5.0
+    with pytest.raises(Transient, match="within 5 s"):
+        await simulated.transport_to(app).send(request(timeouts=Timeouts(total_s=5.0)))
+    assert simulated.clock.monotonic() == 5.0
+    await simulated.clock.sleep(1.0)
     assert heard == ["http.disconnect"]
 
 
-def test_latency_is_virtual_time_and_an_application_that_breaks_is_heard_of() -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["path"] == "/broken":
-            raise ZeroDivisionError
-        await say(b"")(scope, receive, send)
+@with_simulation
+async def test_latency_is_virtual_time_and_an_application_that_breaks_is_heard_of(
+    simulated: Simulated,
+) -> None:
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        raise ZeroDivisionError
 
-    async def main(transport: AsgiTransport, clock: VirtualClock, _: Any) -> float:
-        await transport.send(request())
-        took_s = clock.monotonic()
-        with pytest.raises(ZeroDivisionError):
-            await transport.send(request("/broken"))
-        return took_s
-
-    assert in_simulation(main, app, latency_s=0.2) == pytest.approx(0.2)
+    await simulated.transport_to(say(b""), latency_s=0.2).send(request())
+    assert simulated.clock.monotonic() == pytest.approx(0.2)
+    with pytest.raises(ZeroDivisionError):
+        await simulated.transport_to(broken).send(request())
 
 
 @pytest.mark.parametrize(
@@ -111,71 +122,65 @@ def test_latency_is_virtual_time_and_an_application_that_breaks_is_heard_of() ->
         (say(status=200), Transient),
     ],
 )
-def test_an_answer_that_is_too_large_or_none_at_all_is_refused(app: Any, kind: Any) -> None:
-    async def main(transport: AsgiTransport, *_: Any) -> None:
-        with pytest.raises(kind):
-            await transport.send(request(timeouts=Timeouts(bytes_max=10)))
-
-    in_simulation(main, app)
-
-
-def test_nobody_listens_where_there_is_no_application() -> None:
-    async def main(transport: AsgiTransport, *_: Any) -> None:
-        with pytest.raises(Transient, match=r"nobody listens at https://other\.example"):
-            await transport.send(Request(method="GET", url="https://other.example/?t=s"))
-        with pytest.raises(AddressRefused):
-            await transport.send(Request(method="GET", url="https://u:p@app.example/"))
-
-    in_simulation(main, say(b""))
+@with_simulation
+async def test_an_answer_that_is_too_large_or_none_at_all_is_refused(
+    simulated: Simulated, app: Any, kind: Any
+) -> None:
+    with pytest.raises(kind):
+        await simulated.transport_to(app).send(request(timeouts=Timeouts(bytes_max=10)))
 
 
-def test_what_a_dead_client_asked_for_is_still_done() -> None:
+@with_simulation
+async def test_nobody_listens_where_there_is_no_application(simulated: Simulated) -> None:
+    transport = simulated.transport_to(say(b""))
+
+    with pytest.raises(Transient, match=r"nobody listens at https://other\.example"):
+        await transport.send(Request(method="GET", url="https://other.example/?t=s"))
+    with pytest.raises(AddressRefused):
+        await transport.send(Request(method="GET", url="https://u:p@app.example/"))
+
+
+@with_simulation
+async def test_what_a_dead_client_asked_for_is_still_done(simulated: Simulated) -> None:
     done: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await say(b"", after_s=1.0)(scope, receive, send)
         done.append("done")
 
-    async def main(transport: AsgiTransport, clock: VirtualClock, loop: SimulationLoop) -> None:
-        host = loop.host("client")
-        host.spawn(transport.send(request()))
-        await clock.sleep(0.5)
-        host.crash()
-        await clock.sleep(1.0)
-
-    in_simulation(main, app)
+    host = simulated.loop.host("client")
+    host.spawn(simulated.transport_to(app).send(request()))
+    await simulated.clock.sleep(0.5)
+    host.crash()
+    await simulated.clock.sleep(1.0)
     assert done == ["done"]
 
 
-def test_a_cancelled_client_leaves_and_nothing_is_left_behind() -> None:
-    async def main(transport: AsgiTransport, clock: VirtualClock, loop: SimulationLoop) -> None:
-        asking = asyncio.ensure_future(transport.send(request()))
-        await clock.sleep(0.5)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        await transport.close()
-        assert [task for task in loop.tasks if task is not asyncio.current_task()] == []
+@with_simulation
+async def test_a_cancelled_client_leaves_and_nothing_is_left_behind(simulated: Simulated) -> None:
+    transport = simulated.transport_to(say(b"", after_s=100.0))
+    asking = asyncio.ensure_future(transport.send(request()))
+    await simulated.clock.sleep(0.5)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await transport.close()
+    assert [task for task in simulated.loop.tasks if task is not asyncio.current_task()] == []
 
-    in_simulation(main, say(b"", after_s=100.0))
 
+@with_simulation
+async def test_a_sandbox_and_its_faults_are_called_under_the_virtual_clock(
+    simulated: Simulated,
+) -> None:
+    strava = Strava(simulated.clock, activities=3, stream_points=10)
+    transport = simulated.transport_to(strava)
+    bearer = Headers([("Authorization", f"Bearer {strava.grant().access_token}")])
+    asked = request("/api/v3/athlete/activities", headers=bearer)
 
-def test_a_sandbox_and_its_faults_are_called_under_the_virtual_clock(tmp_path: Path) -> None:
-    async def main(loop: SimulationLoop) -> list[object]:
-        clock = VirtualClock(loop)
-        strava = Strava(clock, activities=3, stream_points=10)
-        transport = AsgiTransport({"https://www.strava.com": strava}, clock)
-        bearer = Headers([("Authorization", f"Bearer {strava.grant().access_token}")])
-        asked = Request(
-            method="GET", url="https://www.strava.com/api/v3/athlete/activities", headers=bearer
-        )
-        told: list[object] = [len((await transport.send(asked)).json())]
-        strava.faults.add(Fault(kind=FaultKind.TIME_OUT, times=1))
-        with pytest.raises(Transient, match="did not answer"):
-            await transport.send(asked)
-        strava.faults.next(FaultKind.OUTAGE)
-        told.append((await transport.send(asked)).status)
-        told.append(clock.monotonic())
-        return told
-
-    assert run(main) == [3, 503, 30.0]
+    assert len((await transport.send(asked)).json()) == 3
+    strava.faults.add(Fault(kind=FaultKind.TIME_OUT, times=1))
+    with pytest.raises(Transient, match="did not answer"):
+        await transport.send(asked)
+    strava.faults.next(FaultKind.OUTAGE)
+    assert (await transport.send(asked)).status == 503
+    assert simulated.clock.monotonic() == 30.0

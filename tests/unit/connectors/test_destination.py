@@ -25,6 +25,7 @@ from headgate.connectors.strava import StravaApi, StravaUploads, strava
 from headgate.connectors.strava.api import SCOPES
 from headgate.flow.registry import Registry, auth_of, budget_of, title_of
 from headgate.ports.connector import Provider
+from tests.connecting import strava_auth, strava_source
 from tests.unit.connectors.fakes import BASE, START, Bench, answer
 
 
@@ -113,8 +114,13 @@ def declared(**other: Any) -> list[Sync]:
 
 
 def test_two_unlike_declarations_are_refused_but_one_sign_in_has_the_scopes_of_all() -> None:
-    with pytest.raises(InvalidInput, match=r"strava\.auth"):
-        Registry(declared(client_id="3"))
+    reads = [Sync(name="a", source=strava_source()), Sync(name="b", source=strava_source())]
+    other = Sync(name="c", source=strava_source(strava_auth(client_id="other")))
+    for unlike in (declared(client_id="3"), [reads[0], other]):
+        with pytest.raises(InvalidInput, match=r"strava\.auth"):
+            Registry(unlike)
+    # The same one twice is fine.
+    Registry(reads)
 
     auth = Registry(declared(scopes=("read", "profile:write"))).auths["strava"]
     assert isinstance(auth, OAuth2)

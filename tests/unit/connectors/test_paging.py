@@ -15,7 +15,7 @@ async def read(bench: Bench, paging: Paging, **params: Any) -> list[Any]:
     return [page.json() async for page in bench.http.pages("/list", params, paging=paging)]
 
 
-async def test_numbered_pages_end_with_an_empty_one() -> None:
+async def test_numbered_pages_end_with_an_empty_one_or_a_short_one() -> None:
     bench = Bench(answer(body=[1, 2]), answer(body=[3]), answer(body=[]))
 
     assert await read(bench, PageNumber(), per_page=2) == [[1, 2], [3], []]
@@ -24,11 +24,8 @@ async def test_numbered_pages_end_with_an_empty_one() -> None:
     ]
     assert len(bench.gate.asked) == 3
 
-
-async def test_numbered_pages_may_end_with_a_short_one() -> None:
     bench = Bench(answer(body={"items": [1, 2]}), answer(body={"items": [3]}))
     paging = PageNumber(param="p", start=0, items=lambda page: page["items"], full=2)
-
     assert len(await read(bench, paging)) == 2
     assert bench.transport.sent[1].endswith("/list?p=1")
 

@@ -63,13 +63,3 @@ def test_the_registry_knows_who_has_an_api_and_who_has_credentials() -> None:
 
     assert [isinstance(sync.source, Provider) for sync in registry] == [True, False]
     assert list(registry.auths) == ["strava"]
-
-
-def test_two_ways_into_one_provider_are_refused() -> None:
-    first = Sync(name="a", source=strava_source())
-    other = Sync(name="b", source=strava_source(strava_auth(client_id="other")))
-
-    with pytest.raises(InvalidInput, match=r"strava\.auth"):
-        Registry([first, other])
-    # The same one twice is fine.
-    Registry([first, Sync(name="c", source=strava_source())])

@@ -8,6 +8,12 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.types import ASGIApp, Message
 
+from headgate.simulation import run
+from tests.worlds import as_test
+
+#: Makes tests of coroutine functions, which get the loop of a simulation.
+in_virtual_time = as_test(lambda folder, main: run(main))
+
 BOUNDARY = "a-line-between-parts"
 
 

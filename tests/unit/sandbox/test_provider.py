@@ -8,8 +8,8 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.simulation import SimulationLoop, VirtualClock, run
-from tests.unit.sandbox.clients import Client
+from headgate.simulation import SimulationLoop, VirtualClock
+from tests.unit.sandbox.clients import Client, in_virtual_time
 from tests.unit.sandbox.toys import Toy
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -151,38 +151,36 @@ async def test_a_time_out_ends_when_the_client_leaves() -> None:
     assert [seen.status for seen in toy.requests.entries] == [0]
 
 
-def test_on_a_virtual_clock_an_impatient_client_gives_up_in_virtual_time() -> None:
-    async def main(loop: SimulationLoop) -> None:
-        clock = VirtualClock(loop, START)
-        toy = Toy(clock)
-        client = Client(toy, "ada")
-        toy.faults.add(Fault(kind=FaultKind.TIME_OUT, times=1, after=True))
+@in_virtual_time
+async def test_on_a_virtual_clock_an_impatient_client_gives_up_in_virtual_time(
+    loop: SimulationLoop,
+) -> None:
+    clock = VirtualClock(loop, START)
+    toy = Toy(clock)
+    client = Client(toy, "ada")
+    toy.faults.add(Fault(kind=FaultKind.TIME_OUT, times=1, after=True))
 
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(30):
-                await client.post("/things")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(30):
+            await client.post("/things")
 
-        assert clock.now() == START + timedelta(seconds=30)
-        assert toy.made == 1
-        assert (await client.post("/things")).json() == {"made": 2}
-
-    run(main)
+    assert clock.now() == START + timedelta(seconds=30)
+    assert toy.made == 1
+    assert (await client.post("/things")).json() == {"made": 2}
 
 
-def test_a_client_with_a_wrong_clock_does_not_bend_the_windows() -> None:
-    async def main(loop: SimulationLoop) -> None:
-        toy = Toy(VirtualClock(loop, START), limit=1)
-        client = Client(toy, "ada")
-        ahead = loop.host("ahead")
-        ahead.skew_s = 3_600.0
+@in_virtual_time
+async def test_a_client_with_a_wrong_clock_does_not_bend_the_windows(loop: SimulationLoop) -> None:
+    toy = Toy(VirtualClock(loop, START), limit=1)
+    client = Client(toy, "ada")
+    ahead = loop.host("ahead")
+    ahead.skew_s = 3_600.0
 
-        first = await client.get("/things/1")
-        second = await ahead.spawn(client.get("/things/1"))
+    first = await client.get("/things/1")
+    second = await ahead.spawn(client.get("/things/1"))
 
-        assert (first.status, second.status) == (200, 429)
-        assert [seen.at for seen in toy.requests.entries] == [START, START]
-
-    run(main)
+    assert (first.status, second.status) == (200, 429)
+    assert [seen.at for seen in toy.requests.entries] == [START, START]
 
 
 async def test_a_server_may_ask_for_its_life() -> None:

@@ -9,7 +9,7 @@ from headgate.sandbox.kit.outbound import Reply
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.webhooks import Event
 from headgate.simulation import SimulationLoop, VirtualClock, run
-from tests.unit.sandbox.clients import Answer, Client
+from tests.unit.sandbox.clients import Answer, Client, in_virtual_time
 from tests.unit.sandbox.strava.worlds import START, TCX, make
 
 CLIENT = {"client_id": "4242", "client_secret": "sandbox-client-secret"}
@@ -139,68 +139,62 @@ async def test_a_deletion_and_an_event_of_ones_own_are_told_to_who_has_subscribe
     assert callback.events[2]["updates"] == {"title": "New"}
 
 
-def test_an_event_is_tried_three_times_and_a_success_ends_it() -> None:
-    async def main(loop: SimulationLoop) -> None:
-        callback = Callback(500, 0, 200)
-        sandbox = Strava(VirtualClock(loop, START), activities=1, outbound=callback)
-        client = Client(sandbox)
-        await subscribe(client)
+@in_virtual_time
+async def test_an_event_is_tried_three_times_and_a_success_ends_it(loop: SimulationLoop) -> None:
+    callback = Callback(500, 0, 200)
+    sandbox = Strava(VirtualClock(loop, START), activities=1, outbound=callback)
+    client = Client(sandbox)
+    await subscribe(client)
 
-        sandbox.add_activity()
-        await sandbox.background.settle()
-        callback.statuses = [500] * 9
-        sandbox.add_activity()
-        await sandbox.background.settle()
+    sandbox.add_activity()
+    await sandbox.background.settle()
+    callback.statuses = [500] * 9
+    sandbox.add_activity()
+    await sandbox.background.settle()
 
-        seen = [(each.attempt, each.status) for each in sandbox.webhooks.deliveries]
-        assert seen == [(1, 500), (2, None), (3, 200), (1, 500), (2, 500), (3, 500)]
-        times = [each.at for each in sandbox.webhooks.deliveries]
-        assert times[2] - times[0] == timedelta(seconds=120)
-
-    run(main)
+    seen = [(each.attempt, each.status) for each in sandbox.webhooks.deliveries]
+    assert seen == [(1, 500), (2, None), (3, 200), (1, 500), (2, 500), (3, 500)]
+    times = [each.at for each in sandbox.webhooks.deliveries]
+    assert times[2] - times[0] == timedelta(seconds=120)
 
 
-def test_a_callback_that_is_slow_counts_as_silent() -> None:
-    async def main(loop: SimulationLoop) -> None:
-        clock = VirtualClock(loop, START)
-        callback = Callback()
+@in_virtual_time
+async def test_a_callback_that_is_slow_counts_as_silent(loop: SimulationLoop) -> None:
+    clock = VirtualClock(loop, START)
+    callback = Callback()
 
-        async def slow(method: str, url: str, body: bytes | None) -> Reply:
-            if method == "POST":
-                await clock.sleep(2.5)
-            return await callback(method, url, body)
+    async def slow(method: str, url: str, body: bytes | None) -> Reply:
+        if method == "POST":
+            await clock.sleep(2.5)
+        return await callback(method, url, body)
 
-        sandbox = Strava(clock, activities=1, outbound=slow)
-        await subscribe(Client(sandbox))
-        sandbox.emit(Event(object_type="athlete", object_id=1, aspect_type="update", owner_id=1))
-        await sandbox.background.settle()
+    sandbox = Strava(clock, activities=1, outbound=slow)
+    await subscribe(Client(sandbox))
+    sandbox.emit(Event(object_type="athlete", object_id=1, aspect_type="update", owner_id=1))
+    await sandbox.background.settle()
 
-        assert [each.status for each in sandbox.webhooks.deliveries] == [None, None, None]
-
-    run(main)
+    assert [each.status for each in sandbox.webhooks.deliveries] == [None, None, None]
 
 
-def test_an_upload_tells_its_subscriber_by_itself_even_if_the_uploader_crashes() -> None:
-    async def main(loop: SimulationLoop) -> None:
-        clock = VirtualClock(loop, START)
-        callback = Callback()
-        sandbox = Strava(clock, activities=1, processing_s=2.0, outbound=callback)
-        client = Client(sandbox, sandbox.grant().access_token)
-        await subscribe(client)
-        worker = loop.host("worker")
+@in_virtual_time
+async def test_an_upload_tells_its_subscriber_by_itself_even_if_the_uploader_crashes(
+    loop: SimulationLoop,
+) -> None:
+    clock = VirtualClock(loop, START)
+    callback = Callback()
+    sandbox = Strava(clock, activities=1, processing_s=2.0, outbound=callback)
+    client = Client(sandbox, sandbox.grant().access_token)
+    await subscribe(client)
+    worker = loop.host("worker")
 
-        taken = await worker.spawn(
-            client.post(
-                "/api/v3/uploads", form={"data_type": "tcx"}, files={"file": ("a.tcx", TCX)}
-            )
-        )
-        worker.crash()
-        await clock.sleep(3)
+    taken = await worker.spawn(
+        client.post("/api/v3/uploads", form={"data_type": "tcx"}, files={"file": ("a.tcx", TCX)})
+    )
+    worker.crash()
+    await clock.sleep(3)
 
-        assert taken.json()["activity_id"] is None
-        assert [event["aspect_type"] for event in callback.events] == ["create"]
-
-    run(main)
+    assert taken.json()["activity_id"] is None
+    assert [event["aspect_type"] for event in callback.events] == ["create"]
 
 
 def test_an_activity_added_outside_of_any_loop_is_told_with_the_next_request() -> None:
