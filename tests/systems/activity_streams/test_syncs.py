@@ -93,7 +93,7 @@ async def test_a_backfill_alone_lists_what_nobody_has_listed(place: Place) -> No
     assert all(each is not None and each["name"] for each in details)
 
 
-@pytest.mark.parametrize("known", [0, 3])
+@pytest.mark.parametrize("known", [pytest.param(0, marks=pytest.mark.thorough), 3])
 @as_test(in_place)
 async def test_what_is_known_is_told_before_the_list_has_come(place: Place, known: int) -> None:
     # Given a few activities that events have named, and a Strava that lists nothing now

@@ -43,6 +43,7 @@ from tests.systems.health_history.places import (
 from tests.worlds import World, kinds, lanes, with_world
 
 pytestmark = pytest.mark.slow
+THOROUGH = pytest.mark.thorough
 
 
 def days_read(site: Site) -> list[str]:
@@ -166,7 +167,7 @@ async def test_many_at_once_share_the_budget_and_nobody_uploads_twice(world: Wor
 # ---- outages -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("provider", ["fitbit", "strava"])
+@pytest.mark.parametrize("provider", [pytest.param("fitbit", marks=THOROUGH), "strava"])
 @with_world
 async def test_an_outage_pauses_the_job_and_it_comes_back_by_itself(
     world: World, provider: str
@@ -242,7 +243,7 @@ async def test_a_day_that_can_never_be_read_is_a_gap_and_can_be_read_later(world
 # ---- credentials -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("provider", ["fitbit", "strava"])
+@pytest.mark.parametrize("provider", ["fitbit", pytest.param("strava", marks=THOROUGH)])
 @with_world
 async def test_credentials_that_cannot_be_renewed_end_the_job_until_the_user_is_back(
     world: World, provider: str

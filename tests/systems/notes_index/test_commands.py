@@ -191,18 +191,6 @@ def test_runs_are_listed_whole_in_a_pipe_and_on_a_narrow_terminal(notebook: Note
         assert f"{run}  ⊘ cancelled  since  ann " in screen
 
 
-@pytest.mark.thorough
-def test_a_run_is_watched_on_a_terminal(notebook: Notebook) -> None:
-    with notebook.work():
-        code, screen = on_terminal(
-            *(notebook.environment, notebook.folder),
-            *("notes", "start", "--user", "ann", "--watch"),
-        )
-    assert code == 0
-    assert "✔ success · since" in screen
-    assert f"{PAGES} pages in the graph: {PAGES} indexed" in screen
-
-
 # ---- what is deleted, and what is refused ------------------------------------------------------
 
 
@@ -218,29 +206,6 @@ def test_what_is_indexed_is_deleted_only_after_its_number_was_confirmed(notebook
         assert (told["status"], told["summary"]["updated"]) == ("success", PAGES)
     error = notebook.json("start", "--recreate-collection", code=3)["error"]
     assert error["type"] == "ConfirmationMissing"
-
-
-@pytest.mark.thorough
-def test_another_number_than_was_told_confirms_nothing(notebook: Notebook) -> None:
-    with notebook.work():
-        assert notebook.anns("start", "--wait").code == 0
-        for option in ("--clear", "--recreate-collection"):
-            refused = notebook.anns("start", option, "--confirm-pages", "1")
-            assert refused.code == 3
-            assert f"--confirm-pages {PAGES}" in refused.stderr
-            told = notebook.json("start", option, "--confirm-pages", str(PAGES), "--wait")
-            assert (told["status"], told["summary"]["updated"]) == ("success", PAGES)
-
-
-@pytest.mark.thorough
-def test_a_limited_run_looks_for_what_is_left(notebook: Notebook) -> None:
-    limited = ("start", "--wait", "--mode", "limit", "--limit", "2")
-    with notebook.work():
-        first = lines_of(notebook.anns(*limited))
-        assert first[2].startswith(f"{PAGES} pages in the graph: 2 indexed")
-        assert notebook.anns("start", "--wait").code == 0
-        again = lines_of(notebook.anns(*limited))
-        assert again[2] == f"{PAGES} pages in the graph: 0 indexed, {PAGES} not edited"
 
 
 def test_what_is_wrong_is_named(notebook: Notebook) -> None:

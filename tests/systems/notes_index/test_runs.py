@@ -24,7 +24,7 @@ from headgate.systems.notes_index.service import ConfirmDeletion, RunRequest
 from tests.systems.notes_index.desk import USER, CountingEmbedder, Desk, at_desk
 from tests.vectors import LetterEmbedder
 
-PAGES = 30
+PAGES = 28
 #: The list of pages and that of their edits.
 LISTING = 2
 
@@ -33,7 +33,7 @@ LISTING = 2
 async def desk(
     request: pytest.FixtureRequest, sqlite_address: str, tmp_path: Path
 ) -> AsyncIterator[Desk]:
-    """A graph of thirty pages, or of so many as the test says."""
+    """A graph of four batches, or of so many as the test says."""
     given = {"pages": PAGES, **getattr(request, "param", {})}
     async with at_desk(sqlite_address, tmp_path, **given) as desk:
         yield desk
@@ -76,7 +76,7 @@ async def test_a_first_run_indexes_every_page_and_the_next_nothing(desk: Desk) -
     assert (told.total_pages, told.processed, told.updated) == (PAGES, PAGES, PAGES)
     assert (told.skipped_since, told.skipped_content, told.failed) == (0, 0, 0)
     # One request for every batch of seven, besides the list.
-    assert desk.requests() == LISTING + 5
+    assert desk.requests() == LISTING + 4
     kept = await desk.app.records.list("notes-index", desk.connection.id, limit=1000)
     assert {record.key for record in kept} == {page_key(uid) for uid in heads}
 

@@ -57,7 +57,9 @@ async def test_a_worker_delivers_while_it_scrapes(postgres_address: str, tmp_pat
         assert await stage.receiver.count() > 30
 
 
-@pytest.mark.parametrize("role", [Role.ADMIN, Role.READER])
+@pytest.mark.parametrize(
+    "role", [pytest.param(Role.ADMIN, marks=pytest.mark.thorough), Role.READER]
+)
 async def test_a_key_that_may_not_send_stops_the_backend_and_kills_nothing(
     sqlite_address: str, tmp_path: Path, role: Role
 ) -> None:
