@@ -122,7 +122,7 @@ async def test_an_edit_anywhere_on_a_page_is_seen_in_the_list_and_in_the_text(si
     assert other.uids_between(place, place + 7) == [below.uid]
 
 
-@pytest.mark.parametrize("pages", [2_000, pytest.param(5_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("pages", [1_000, pytest.param(5_000, marks=pytest.mark.thorough)])
 @at_roam(pages=0)
 async def test_thousands_of_pages_are_listed_in_two_requests(site: Site, pages: int) -> None:
     large = Site(site.roam.clock, pages=pages)
@@ -133,9 +133,9 @@ async def test_thousands_of_pages_are_listed_in_two_requests(site: Site, pages: 
     assert len(large.wire.sent) == len(large.gate.asked) == 3
 
 
-@at_roam(pages=600, steps_max=12_500)
+@at_roam(pages=300, steps_max=6_250)
 async def test_a_graph_that_is_too_large_for_one_query_is_listed_in_slices(site: Site) -> None:
-    whole = Site(site.roam.clock, pages=600, steps_max=10_000_000)
+    whole = Site(site.roam.clock, pages=300, steps_max=10_000_000)
 
     assert await list_pages(site.http) == await list_pages(whole.http)
     assert len(whole.wire.sent) == 3

@@ -25,13 +25,14 @@ from headgate.connectors.vectors import (
 )
 from headgate.connectors.vectors.collection import KEEP_MIN, LOCK_WAIT_S_MAX, write
 from headgate.connectors.vectors.locking import LockTaken, with_lock
-from headgate.connectors.vectors.tables import FILES_MAX, folder_of
+from headgate.connectors.vectors.tables import folder_of
 from tests.profiles import examples
 from tests.vectors import LetterEmbedder, document, labelled, letters, opened, texts_of
 
 pytestmark = pytest.mark.usefixtures("imported")
 
 #: Fewer than there really may be, which would take a second.
+FILES_MAX = 8
 VERSIONS_MAX = 10
 
 SENTENCES = {
@@ -203,7 +204,7 @@ ODD = st.one_of(
 )
 
 
-@settings(max_examples=examples(0.2))
+@settings(max_examples=examples(0.15))
 @given(first=ODD, second=ODD)
 async def test_any_text_is_an_id_a_piece_and_metadata_and_stands_only_for_itself(
     tmp_path_factory: pytest.TempPathFactory, first: str, second: str
@@ -278,7 +279,10 @@ async def test_others_see_at_once_what_was_written(tmp_path: Path) -> None:
         assert await texts_of(reader, "page") == [f"text {number}"]
 
 
-async def test_many_small_files_become_one_and_everything_is_still_there(tmp_path: Path) -> None:
+async def test_many_small_files_become_one_and_everything_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "FILES_MAX", FILES_MAX)
     notes = await opened(tmp_path)
     for number in range(FILES_MAX):
         await notes.upsert([document(str(number), f"text {number}")])
