@@ -92,9 +92,11 @@ def asked(**fields: Any) -> BackfillRequest:
     return BackfillRequest(**given)
 
 
-async def delivering(world: World, shelf: Shelf, **fields: Any) -> tuple[App, Job]:
+async def delivering(
+    world: World, shelf: Shelf, *, chunk_s_max: float = 60.0, **fields: Any
+) -> tuple[App, Job]:
     """A worker that delivers to the shelf, and an import that was just started."""
-    app = await world.at_work(sync(destination=shelf))
+    app = await world.at_work(sync(destination=shelf, chunk_s_max=chunk_s_max))
     return app, (await app.backfills.start(asked(destination="shelf", **fields))).job
 
 
@@ -167,6 +169,18 @@ async def test_a_destination_that_fails_is_the_one_to_blame(world: World, error:
     assert job.state is JobState.SUCCESS
     keys = [each.key for batch in shelf.batches for each in batch.records]
     assert len(keys) == len(set(keys)) == 30
+
+
+@with_world
+async def test_a_destination_that_takes_too_long_is_the_one_to_blame(world: World) -> None:
+    class Slow(Shelf):
+        async def write(self, batch: Batch) -> WriteResult:
+            await batch.clock.sleep(1000)
+            return WriteResult()
+
+    app, started = await delivering(world, Slow(), chunk_s_max=5)
+
+    assert (await world.until(app, started.id, JobState.PAUSED)).provider == "shelf"
 
 
 @with_world
@@ -544,21 +558,6 @@ async def test_a_destination_that_does_not_let_us_in_is_known_before_anything_is
 
     assert (waiting.reason, waiting.provider) == (Reason.CONNECTION_PAUSED, "strava")
     assert source.calls == []
-
-
-@with_world
-async def test_a_destination_that_takes_too_long_is_the_one_to_blame(world: World) -> None:
-    class Slow(Shelf):
-        async def write(self, batch: Batch) -> WriteResult:
-            await batch.clock.sleep(1000)
-            return WriteResult()
-
-    app = await world.at_work(sync(destination=Slow(), chunk_s_max=5))
-    started = await app.backfills.start(asked(destination="shelf"))
-
-    paused = await world.until(app, started.job.id, JobState.PAUSED)
-
-    assert paused.provider == "shelf"
 
 
 @with_world

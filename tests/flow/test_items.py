@@ -204,21 +204,6 @@ async def test_what_concerns_one_item_is_settled_with_it_and_the_batch_goes_on(
 
 
 @with_place
-async def test_a_full_batch_says_that_there_may_be_more(place: Place) -> None:
-    await place.register("a", "b", "c")
-    some = await fetch_due(
-        place.fetching,
-        place.ctx,
-        Provider().fetch,
-        collection=STREAMS,
-        connection_id=CONNECTION,
-        limit=2,
-    )
-
-    assert ([item.id for item in some.items], some.wait) == (["a", "b"], NOW)
-
-
-@with_place
 async def test_one_lane_is_fetched_without_the_other(place: Place) -> None:
     await place.register("a", "b")
     await place.register("c", lane=Lane.HOT)
@@ -231,13 +216,15 @@ async def test_one_lane_is_fetched_without_the_other(place: Place) -> None:
 
 
 @with_place
-async def test_what_another_worker_has_is_waited_for(place: Place) -> None:
-    # Given one that another has, who may be lost
-    await place.register("a")
+async def test_a_batch_says_how_long_to_wait_for_the_next(place: Place) -> None:
+    # Given a full one, then there may be more
+    await place.register("a", "b", "c")
+    some = await place.work.fetch_due(place.ctx, STREAMS, Provider().fetch, limit=2)
+    assert ([item.id for item in some.items], some.wait) == (["a", "b"], NOW)
+
+    # And what another worker has, who may be lost, is over when its claim has ended
     lease = timedelta(seconds=60)
     await place.items.claim(STREAMS, CONNECTION, limit=1, lease=lease, worker="another")
-
-    # Then nothing is fetched, and nothing is over before its claim has ended
     done = await place.work.fetch_due(place.ctx, STREAMS, Provider().fetch)
     assert (done.items, done.wait) == ([], lease)
 
