@@ -57,10 +57,7 @@ async def test_a_grant_says_what_is_left_of_the_tightest_window(
 
     # Then it is counted in both, and told of the one that runs out first
     assert answer == Granted(
-        id="grant_a",
-        at_ms=round(NOON_05.timestamp() * 1000),
-        remaining=2,
-        resets_at=QUARTER,
+        id="grant_a", at_ms=round(NOON_05.timestamp() * 1000), remaining=2, resets_at=QUARTER
     )
     assert await used(limiter, TINY) == {"15min": 1, "day": 1}
 
@@ -147,9 +144,7 @@ async def test_budgets_of_two_sources_know_nothing_of_each_other(limiter: Limite
     assert (await granted(limiter, other)).remaining == 2
 
 
-async def test_each_connection_has_its_own_and_all_share_the_applications(
-    limiter: Limiter,
-) -> None:
+async def test_each_connection_has_its_own_and_all_share_the_applications(limiter: Limiter) -> None:
     # Given a connection that has spent its own
     await spend(limiter, EACH, 2, ask(of="a"))
     answer = await exhausted(limiter, EACH, ask(of="a"))

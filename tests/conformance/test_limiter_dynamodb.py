@@ -18,9 +18,7 @@ from tests.limiters import Opened, acquire, ask, granted, reason_of
 
 BUDGET = Budget("one", [Limit(25, per="15min"), Limit(100, per="day")], paced=False)
 BOTH = Budget(
-    "both",
-    [Limit(1000, per="15min"), Limit(5, per="hour", scope=Scope.CONNECTION)],
-    paced=False,
+    "both", [Limit(1000, per="15min"), Limit(5, per="hour", scope=Scope.CONNECTION)], paced=False
 )
 
 

@@ -29,9 +29,7 @@ async def submit(store: SqlStore, name: str, count: int) -> None:
     await store.submit_many(
         [
             new_job(
-                user_id=f"user_{number % USERS}",
-                connection_id=f"{name}_{number}",
-                lane=Lane.HOT,
+                user_id=f"user_{number % USERS}", connection_id=f"{name}_{number}", lane=Lane.HOT
             )
             for number in range(count)
         ]

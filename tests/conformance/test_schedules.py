@@ -42,6 +42,7 @@ from tests.conformance.schedules import (
 from tests.stores import START, MakeDatabase, settled, submit_one, tally
 
 MINUTE = timedelta(minutes=1)
+FIVE = [f"user_{number:05d}" for number in range(1, 6)]
 
 
 @pytest.fixture
@@ -255,7 +256,7 @@ async def test_a_crash_after_the_third_of_five_users_leaves_nothing_and_all_get_
 
     assert await schedules.fire(new_tick()) is not None
     jobs = await store.list_jobs(JobFilter(), limit=100)
-    assert sorted(job.user_id for job in jobs) == [f"user_{number:05d}" for number in range(1, 6)]
+    assert sorted(job.user_id for job in jobs) == FIVE
 
 
 async def test_a_job_that_somebody_started_meanwhile_is_left_alone(

@@ -16,16 +16,7 @@ from headgate.ports.store import ChunkWork, Store
 from headgate.store.sql import coverage, events, records
 from headgate.store.sql.store import SqlStore
 from tests.conformance.databases import count_writes
-from tests.stores import (
-    claim_one,
-    everything,
-    in_state,
-    kinds,
-    run_one,
-    settled,
-    submit_one,
-    tally,
-)
+from tests.stores import claim_one, everything, in_state, kinds, run_one, settled, submit_one, tally
 
 
 async def run_some(store: Store, count: int) -> list[Job]:

@@ -12,14 +12,7 @@ from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import Store
 from tests.conformance.changes import CASES
-from tests.stores import (
-    LEASE,
-    claim_ids,
-    everything,
-    run_one,
-    settled,
-    tally,
-)
+from tests.stores import LEASE, claim_ids, everything, run_one, settled, tally
 
 
 def named(mark: Json) -> change.ChunkResult:

@@ -18,11 +18,7 @@ SYNC = "notes"
 
 
 async def put(
-    store: Store,
-    connection_id: str,
-    *keys: str,
-    user_id: str = "ada",
-    stored_as: str | None = None,
+    store: Store, connection_id: str, *keys: str, user_id: str = "ada", stored_as: str | None = None
 ) -> None:
     """Let a job store records under these keys."""
     job = await run_one(store, connection_id=connection_id, user_id=user_id)
@@ -111,9 +107,7 @@ async def test_records_belong_to_whom_the_first_of_them_was_stored_for(store: St
     assert await walk(store, RecordFilter(sync=SYNC, user_id="bob")) == ([], 1)
 
 
-async def test_records_are_found_under_the_name_that_they_are_stored_under(
-    store: Store,
-) -> None:
+async def test_records_are_found_under_the_name_that_they_are_stored_under(store: Store) -> None:
     await put(store, "c1", "a", stored_as="history")
 
     assert (await walk(store, RecordFilter(sync="history", user_id="ada")))[0] == [("c1", "a")]
@@ -188,9 +182,7 @@ async def test_pages_stay_in_step_when_records_come_and_go_meanwhile(store: Stor
     assert places(rest.rows) == [("c1", "e"), ("c1", "f")]
 
 
-async def test_a_record_is_found_by_its_key_in_every_connection_that_has_it(
-    store: Store,
-) -> None:
+async def test_a_record_is_found_by_its_key_in_every_connection_that_has_it(store: Store) -> None:
     await put(store, "c2", "a", "b")
     await put(store, "c1", "a")
     await put(store, "c3", "a", user_id="bob")

@@ -12,14 +12,7 @@ from headgate.model.record import ChunkEvent, Record
 from headgate.ports.store import ChunkWork, Store
 from tests.conformance.changes import CASES
 from tests.conformance.chunks import bring
-from tests.stores import (
-    START,
-    everything,
-    kinds,
-    run_one,
-    settled,
-    tally,
-)
+from tests.stores import START, everything, kinds, run_one, settled, tally
 
 PAGES = [ChunkEvent("page_read", {"page": number}) for number in range(100)]
 

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,19 +10,15 @@ from sqlalchemy import update
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
-from headgate.model.connection import SealedCredentials
 from headgate.model.user import LOGIN_EVERY, Frequency, Preferences, User
 from headgate.ports.backend import ConnectionStores
-from headgate.ports.connections import NewConnection, Renewal
 from headgate.ports.users import UserStore
 from headgate.store.sql.database import Database
 from headgate.store.sql.tables import users as table
 from headgate.store.sql.users import SqlUsers
 from tests.conformance.databases import Stores
+from tests.conformance.test_connections import new, renewal
 from tests.stores import START
-
-SEALED = SealedCredentials(access=b"a", refresh=None, key_id="k1")
-RENEWAL = Renewal(sealed=SEALED, expires_at=None)
 
 
 @pytest.fixture
@@ -34,11 +29,6 @@ def users(any_stores: Stores) -> UserStore:
 @pytest.fixture
 def connections(any_stores: Stores) -> ConnectionStores:
     return any_stores.connections
-
-
-def new(connection_id: str = "conn_1", **fields: Any) -> NewConnection:
-    given = {"user_id": "ada", "source": "strava", "external_id": "7", "scopes": ()}
-    return NewConnection(id=connection_id, expires_at=None, sealed=SEALED, **{**given, **fields})
 
 
 # ---- rows --------------------------------------------------------------------------------------
@@ -184,10 +174,10 @@ async def test_only_who_connects_in_person_is_seen_again(
     clock.advance(timedelta(days=3).total_seconds())
 
     await connections.add(new("conn_2", external_id="8"))
-    await connections.reconnect("conn_1", RENEWAL, user_id="ada")
+    await connections.reconnect("conn_1", renewal(), user_id="ada")
     assert (await users.get("ada")).last_login_at == START
 
-    await connections.reconnect("conn_1", RENEWAL, user_id="ada", in_person=True)
+    await connections.reconnect("conn_1", renewal(), user_id="ada", in_person=True)
     assert (await users.get("ada")).last_login_at == clock.now()
 
 
@@ -214,10 +204,10 @@ async def test_a_connection_that_is_not_made_makes_no_user(
 
     # Neither the account that is connected already, nor one that is another's.
     assert await connections.add(new("conn_2"), in_person=True) is None
-    other = Renewal(sealed=SEALED, expires_at=None, external_id="9")
+    other = renewal(external_id="9")
     assert await connections.reconnect("conn_1", other, user_id="ada", in_person=True) is None
     with pytest.raises(NotFound):
-        await connections.reconnect("conn_1", RENEWAL, user_id="bob", in_person=True)
+        await connections.reconnect("conn_1", renewal(), user_id="bob", in_person=True)
 
     assert [user.id for user in await users.list_users(limit=10)] == ["ada"]
     assert (await users.get("ada")).last_login_at == START
