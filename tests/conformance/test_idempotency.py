@@ -115,21 +115,15 @@ async def test_a_request_that_died_is_begun_again_after_its_lease(
     assert await store.begin("o", "k", "r", lease=LEASE) == DONE
 
 
-async def test_an_abandoned_request_is_begun_again_at_once(store: IdempotencyStore) -> None:
-    first = await begun(store)
+async def test_an_abandoned_request_is_begun_again_at_once_and_an_answer_is_not_abandoned(
+    store: IdempotencyStore,
+) -> None:
+    await store.abandon("o", "k", await begun(store))
+    again = await begun(store, request="even another")
 
-    await store.abandon("o", "k", first)
-
-    await begun(store, request="even another")
-
-
-async def test_an_answer_is_not_abandoned(store: IdempotencyStore) -> None:
-    first = await begun(store)
-    await store.finish("o", "k", first, DONE, keep=DAY)
-
-    await store.abandon("o", "k", first)
-
-    assert await store.begin("o", "k", "r", lease=LEASE) == DONE
+    await store.finish("o", "k", again, DONE, keep=DAY)
+    await store.abandon("o", "k", again)
+    assert await store.begin("o", "k", "even another", lease=LEASE) == DONE
 
 
 async def test_what_ran_out_is_forgotten_in_passing_a_little_at_a_time(

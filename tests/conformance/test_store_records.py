@@ -61,31 +61,27 @@ async def test_counts_add_up_over_the_chunks_of_a_job(store: Store) -> None:
     assert counts(after) == (2, 0, 0)
 
 
-async def test_an_unchanged_record_is_not_rewritten(store: Store, clock: ManualClock) -> None:
+async def test_an_unchanged_record_is_not_rewritten_and_a_changed_one_keeps_when_it_was_first_seen(
+    store: Store, clock: ManualClock
+) -> None:
     # Given a record
     job = await run_one(store)
     job = await bring(store, job, Record("a", {"x": 1, "y": 2}))
     before = (await everything(store))["records"]
 
-    # When it comes again later, with its fields in another order
+    # When it comes again later, with its fields in another order, then its row is as it was
     clock.advance(10)
-    await bring(store, job, Record("a", {"y": 2, "x": 1}))
-
-    # Then its row is as it was, time included
+    job = await bring(store, job, Record("a", {"y": 2, "x": 1}))
     assert (await everything(store))["records"] == before
 
-
-async def test_a_changed_record_keeps_when_it_was_first_seen(
-    store: Store, clock: ManualClock
-) -> None:
-    job = await run_one(store)
-    job = await bring(store, job, Record("a", {"x": 1}))
-
+    # And when it has changed, then only the time of the change is another
     clock.advance(10)
     await bring(store, job, Record("a", {"x": 2}))
-
-    [(*_, created_at, updated_at)] = (await everything(store))["records"]
-    assert (created_at, updated_at) == (START, START + timedelta(seconds=10))
+    rows = await everything(store)
+    [(*_, created_at, updated_at)] = rows["records"]
+    assert (created_at, updated_at) == (START, START + timedelta(seconds=20))
+    # And a chunk without coverage notes no day
+    assert rows["coverage"] == []
 
 
 async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: Store) -> None:
@@ -299,14 +295,6 @@ async def test_coverage_is_told_for_the_days_asked_in_order(store: Store) -> Non
 
     # Then its days are there, both ends included, in order
     assert [row.day for row in rows] == [date(2025, 3, 2), date(2025, 3, 3), date(2025, 3, 4)]
-
-
-async def test_a_chunk_without_coverage_notes_no_day(store: Store) -> None:
-    job = await run_one(store)
-
-    await bring(store, job, Record("a", {}))
-
-    assert (await everything(store))["coverage"] == []
 
 
 async def test_records_are_found_and_forgotten_by_their_keys(store: Store) -> None:
