@@ -3,6 +3,7 @@
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -44,29 +45,20 @@ def token(of: Links | None = None) -> str:
 ids = st.text(min_size=1, max_size=200)
 
 
-@given(job_id=ids, user_id=ids)
-def test_a_link_brings_back_what_it_was_made_of(job_id: str, user_id: str) -> None:
-    made = links().progress_path(job_id=job_id, user_id=user_id)
-    assert made.isascii()
-    opened = links().open_progress(made.removeprefix(PROGRESS_PATH))
-    assert opened == ProgressLink(job_id=job_id, user_id=user_id, expires_at=NOW + WEEK)
-
-
 @given(source=ids, user_id=ids, connection=ids | st.none(), job=ids | st.none())
-def test_a_link_to_connect_by_does_too(
+def test_a_link_brings_back_what_it_was_made_of(
     source: str, user_id: str, connection: str | None, job: str | None
 ) -> None:
-    made = links().connect_path(
-        source=source, user_id=user_id, connection_id=connection, retry_job=job, ttl=WEEK
-    )
+    made = links().progress_path(job_id=source, user_id=user_id)
+    assert made.isascii()
+    shown = links().open_progress(made.removeprefix(PROGRESS_PATH))
+    assert shown == ProgressLink(job_id=source, user_id=user_id, expires_at=NOW + WEEK)
+
+    fields: dict[str, Any] = {"source": source, "user_id": user_id}
+    fields |= {"connection_id": connection, "retry_job": job}
+    made = links().connect_path(**fields, ttl=WEEK)
     opened = links().open_connect(made.removeprefix(CONNECT_PATH))
-    assert opened == ConnectLink(
-        source=source,
-        user_id=user_id,
-        connection_id=connection,
-        retry_job=job,
-        expires_at=NOW + WEEK,
-    )
+    assert opened == ConnectLink(**fields, expires_at=NOW + WEEK)
     session = links().open_session(links().session_token(opened, nonce="n"))
     assert session.link == opened
 

@@ -86,14 +86,18 @@ def test_a_rolling_window_forgets_one_request_at_a_time() -> None:
     assert (tally.allowed, tally.refused, tally.peak) == (2, 1, 3)
 
 
-def test_a_window_can_leave_refused_requests_uncounted() -> None:
-    window = Window(name="hour", limit=1, seconds=3_600, counts_refused=False)
-    meter = Meter(ManualClock(START), [window])
+def test_a_request_beyond_two_limits_is_one_overshoot_and_may_be_left_uncounted() -> None:
+    short = Window(name="short", limit=1, seconds=60)
+    long = Window(name="long", limit=1, seconds=3_600, counts_refused=False)
+    meter = Meter(ManualClock(START), [short, long])
 
     meter.arrive()
-    meter.arrive()
+    reading = meter.arrive()
 
-    [tally] = meter.tallies("hour")
+    assert reading.beyond == ("short", "long")
+    assert meter.overshoot() == 1
+    assert (meter.overshoot(window="short"), meter.overshoot(window="long")) == (1, 1)
+    [tally] = meter.tallies("long")
     assert (tally.used, tally.refused, tally.beyond) == (1, 1, 1)
 
 
@@ -107,18 +111,6 @@ def test_keys_do_not_share_a_window_but_overshoot_adds_up() -> None:
     assert [meter.overshoot(key) for key in ("ada", "bo", "chidi")] == [2, 1, 0]
     assert meter.overshoot() == 3
     assert meter.overshoot(window="quarter") == 3
-
-
-def test_a_request_beyond_two_limits_is_one_overshoot() -> None:
-    both = [Window(name="short", limit=1, seconds=60), Window(name="long", limit=1, seconds=3_600)]
-    meter = Meter(ManualClock(START), both)
-
-    meter.arrive()
-    reading = meter.arrive()
-
-    assert reading.beyond == ("short", "long")
-    assert meter.overshoot() == 1
-    assert (meter.overshoot(window="short"), meter.overshoot(window="long")) == (1, 1)
 
 
 @given(st.lists(st.floats(min_value=0, max_value=100), max_size=60), st.booleans())

@@ -35,24 +35,22 @@ def test_a_whole_one_is_read() -> None:
     assert found.data is WHOLE
 
 
-def test_all_but_its_id_and_time_may_be_missing() -> None:
-    bare = parse_checkin({"id": "1", "createdAt": 0})
-    nowhere = parse_checkin({**WHOLE, "venue": {"name": "Pier"}})
-
-    assert (bare.time_zone_offset_min, bare.shout, bare.venue) == (None, None, None)
-    assert nowhere.venue is not None
-    assert (nowhere.venue.category, nowhere.venue.location.lat) == (None, None)
-
-
 @pytest.mark.parametrize(
     "strange",
     [{"venue": "Pier"}, {"venue": {"location": 7}}, {"shout": ["a"]}, {"timeZoneOffset": "noon"}],
 )
-def test_details_that_cannot_be_read_do_not_lose_the_check_in(strange: dict[str, Any]) -> None:
+def test_details_that_are_missing_or_cannot_be_read_do_not_lose_the_check_in(
+    strange: dict[str, Any],
+) -> None:
     found = parse_checkin({**WHOLE, **strange})
+    bare = parse_checkin({"id": "1", "createdAt": 0})
+    nowhere = parse_checkin({**WHOLE, "venue": {"name": "Pier"}})
 
     assert (found.id, found.venue) == ("5f1", None)
     assert found.data == {**WHOLE, **strange}
+    assert (bare.time_zone_offset_min, bare.shout, bare.venue) == (None, None, None)
+    assert nowhere.venue is not None
+    assert (nowhere.venue.category, nowhere.venue.location.lat) == (None, None)
 
 
 @pytest.mark.parametrize(

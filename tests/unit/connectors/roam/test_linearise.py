@@ -111,19 +111,15 @@ def test_a_page_looks_like_an_outline() -> None:
 
 
 def test_a_block_made_again_changes_the_hash_though_the_text_is_the_same() -> None:
-    one = linearise(RoamPage(uid="p", title="T", children=(block("a", "x"),)))
-    other = linearise(RoamPage(uid="p", title="T", children=(block("b", "x"),)))
+    one, other = (
+        linearise(RoamPage(uid="p", title="T", children=(block(uid, "x"),))) for uid in "ab"
+    )
 
     assert one.text == other.text
     assert one.content_hash != other.content_hash
     assert len(one.content_hash) == 64
-
-
-def test_a_page_may_be_as_deep_as_it_likes() -> None:
+    # And a page may be as deep as it likes.
     deepest = block("b0", "x")
     for number in range(1, 5_000):
-        deepest = RoamBlock(uid=f"b{number}", string="x", children=(deepest,))
-
-    linear = linearise(RoamPage(uid="p", title="T", children=(deepest,)))
-
-    assert len(linear.spans) == 5_001
+        deepest = block(f"b{number}", "x", deepest)
+    assert len(linearise(RoamPage(uid="p", title="T", children=(deepest,))).spans) == 5_001

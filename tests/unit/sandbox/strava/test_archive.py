@@ -48,22 +48,15 @@ def test_a_page_of_a_huge_archive_builds_that_page_alone() -> None:
     assert built == [activity.id for activity in page]
 
 
-def test_an_activity_is_the_same_however_it_is_reached() -> None:
-    archive = make(1_000)
-    part = archive.between(None, None)
-    by_place = archive.at(part, 321)
-
-    assert make(1_000).find(by_place.id) == by_place
-
-
-def test_starts_rise_with_the_index_and_lie_in_the_past() -> None:
+def test_starts_rise_with_the_index_and_an_activity_is_the_same_however_it_is_reached() -> None:
     archive = make(2_000)
     part = archive.between(None, None)
 
-    starts = [archive.at(part, place).start_s for place in range(part.size)]
+    listed = [archive.at(part, place) for place in range(part.size)]
 
-    assert all(one < other for one, other in itertools.pairwise(starts))
-    assert starts[-1] < NOW_S
+    assert all(one.start_s < other.start_s for one, other in itertools.pairwise(listed))
+    assert listed[-1].start_s < NOW_S
+    assert make(2_000).find(listed[321].id) == listed[321]
 
 
 def test_no_id_is_of_two_athletes() -> None:
