@@ -33,16 +33,8 @@ SETTINGS = {
 }
 
 NEEDLESS = {
-    "alembic",
-    "asyncpg",
-    "fastapi",
-    "jinja2",
-    "mangum",
-    "redis",
-    "sqlalchemy",
-    "starlette",
-    "typer",
-    "uvicorn",
+    *("alembic", "asyncpg", "fastapi", "jinja2", "mangum", "redis"),
+    *("sqlalchemy", "starlette", "typer", "uvicorn"),
 }
 
 

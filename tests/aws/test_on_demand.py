@@ -50,10 +50,7 @@ class Place:
     def _make_app(self) -> App:
         sync = Sync(name="pages", source=ScriptedSource(self._read), lane=self._lane)
         return App(
-            backend_on(self._stack, self.clock),
-            syncs=[sync],
-            worker=self._worker,
-            clock=self.clock,
+            backend_on(self._stack, self.clock), syncs=[sync], worker=self._worker, clock=self.clock
         )
 
     async def _read(self, ctx: Context) -> Chunk:
@@ -252,10 +249,7 @@ def test_the_container_is_kept_from_call_to_call(place: Place) -> None:
 
 def test_live_jobs_have_their_own_queue_function_and_slices(stack: Stack) -> None:
     # Given a hot lane whose slices are one chunk, and a cold one with time for all
-    lanes = {
-        HOT: LaneSize(concurrency=1, slice_s=0.0),
-        COLD: LaneSize(concurrency=1, slice_s=60.0),
-    }
+    lanes = {HOT: LaneSize(concurrency=1, slice_s=0.0), COLD: LaneSize(concurrency=1, slice_s=60.0)}
     place = Place(stack, lane=HOT, worker=WorkerSettings(lanes=lanes))
     job = place.submit("live")
     assert place.functions.receive(COLD) == []

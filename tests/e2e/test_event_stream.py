@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
@@ -14,9 +14,8 @@ import pytest
 
 from headgate.cli.serving import STOP_S
 from tests.connecting import key_entries
-from tests.e2e.processes import started
+from tests.e2e.processes import serving
 from tests.e2e.test_serve import call, new_key
-from tests.processes import Process
 
 APP = """
 import asyncio
@@ -50,15 +49,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "HEADGATE_APP": "streamed_app:app",
         "HEADGATE_KEYS": ",".join(key_entries("k1")),
     }
-
-
-@contextmanager
-def serving(
-    environment: Mapping[str, str], folder: Path, *options: str
-) -> Iterator[tuple[str, Process]]:
-    with started(environment, folder, "serve", "--port", "0", *options) as process:
-        said = next(each for each in iter(process.stderr.readline, "") if "serving" in each)
-        yield said.removeprefix("serving ").partition(";")[0], process
 
 
 @contextmanager

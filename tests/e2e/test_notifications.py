@@ -127,11 +127,7 @@ class Place:
     async def run(self, *arguments: str) -> Ended:
         """Run a command to its end."""
         return await asyncio.to_thread(
-            processes.run,
-            "headgate",
-            *arguments,
-            environment=self.environment,
-            folder=self.folder,
+            processes.run, "headgate", *arguments, environment=self.environment, folder=self.folder
         )
 
     async def submit(self) -> None:

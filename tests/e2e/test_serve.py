@@ -6,8 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -17,8 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.connecting import key_entries
-from tests.e2e.processes import headgate, started
-from tests.processes import Process
+from tests.e2e.processes import headgate, serving, started
 
 APP = """
 import msgspec
@@ -47,13 +45,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-@contextmanager
-def serving(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[str, Process]]:
-    with started(environment, folder, "serve", "--port", "0", "--with-worker") as process:
-        said = next(each for each in iter(process.stderr.readline, "") if "serving" in each)
-        yield said.removeprefix("serving ").partition(";")[0], process
-
-
 def call(
     url: str, key: str | None = None, body: Any = None, headers: Mapping[str, str] | None = None
 ) -> tuple[int, Any, Any]:
@@ -80,7 +71,7 @@ def test_a_client_written_to_the_seed_imports_with_a_key_of_its_own(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     ada, eve = (new_key(environment, tmp_path, user) for user in ("ada", "eve"))
-    with serving(environment, tmp_path) as (url, process):
+    with serving(environment, tmp_path, "--with-worker") as (url, process):
         # Given nobody is let in without a key
         assert call(f"{url}/jobs")[0] == 401
 
@@ -107,7 +98,7 @@ def test_a_request_that_is_never_finished_is_cut_off(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     impatient = {**environment, "HEADGATE_HTTP_HEADERS_S": "0.1"}
-    with serving(impatient, tmp_path) as (url, _):
+    with serving(impatient, tmp_path, "--with-worker") as (url, _):
         address = urlsplit(url)
         with socket.create_connection((address.hostname, address.port), timeout=60) as client:
             client.sendall(b"GET /healthz HTTP/1.1\r\nHost: he")
@@ -121,7 +112,7 @@ def test_a_proxy_is_believed_only_if_it_is_named(
     environment: dict[str, str], tmp_path: Path, proxies: str, client: str
 ) -> None:
     told = {**environment, "HEADGATE_PROXIES": proxies, "HEADGATE_LOG_FORMAT": "json"}
-    with serving(told, tmp_path) as (url, process):
+    with serving(told, tmp_path, "--with-worker") as (url, process):
         assert call(f"{url}/v1/jobs", headers={"X-Forwarded-For": "192.0.2.7"})[0] == 401
 
         lines = iter(process.stderr.readline, "")

@@ -66,6 +66,15 @@ def show(environment: Environment, folder: Path, job_id: str) -> dict[str, Any]:
     return told
 
 
+def work_off(environment: Environment, folder: Path, job_id: str) -> None:
+    """Let a worker work until the job has succeeded, and stop it by Ctrl-C."""
+    with worker(environment, folder) as process:
+        while show(environment, folder, job_id)["state"] != "success":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+
+
 def read_line(process: Process) -> str:
     return process.stdout.readline()
 
@@ -176,30 +185,11 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     # Given the example as it stands, in another folder, so that its file is made there
     environment = {**os.environ, "HEADGATE_APP": "examples.step_counts:app"}
     environment["PYTHONPATH"] = str(ROOT)
-    submitted = headgate(
-        environment,
-        tmp_path,
-        "job",
-        "submit",
-        "steps",
-        "--user",
-        "ada",
-        "--connection",
-        "ada-1",
-        "--mode",
-        "history",
-        "--from",
-        "2024-01-01",
-        "--to",
-        "2024-01-14",
-        "--json",
-    )
+    asked = "job submit steps --user ada --connection ada-1 --mode history --json".split()
+    days = ("--from", "2024-01-01", "--to", "2024-01-14")
+    submitted = headgate(environment, tmp_path, *asked, *days)
     job_id = json.loads(submitted)["id"]
-    with worker(environment, tmp_path) as process:
-        while show(environment, tmp_path, job_id)["state"] != "success":
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        assert process.wait() == 0
+    work_off(environment, tmp_path, job_id)
     summary = show(environment, tmp_path, job_id)["counts"]
     assert (summary["days_held"], summary["days_empty"]) == (12, 2)
 
@@ -213,11 +203,7 @@ def test_the_example_of_a_shared_budget_runs_and_tells_what_it_spent(tmp_path: P
     job_id = json.loads(headgate(environment, tmp_path, *asked))["id"]
 
     # When a worker has done its ten pages
-    with worker(environment, tmp_path) as process:
-        while show(environment, tmp_path, job_id)["state"] != "success":
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        assert process.wait() == 0
+    work_off(environment, tmp_path, job_id)
 
     # Then the day's window says so, to machines and to people
     [told] = json.loads(headgate(environment, tmp_path, "budget", "notes", "--json"))["data"]

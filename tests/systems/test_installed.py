@@ -5,8 +5,7 @@ These are the commands of `docs/how-to/add-a-system.md`, in processes of their o
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -17,7 +16,8 @@ from examples.shelf import Shelf
 from headgate import SystemClock
 from headgate.sandbox.serving import serving
 from tests.connecting import key_entries
-from tests.e2e.processes import headgate, started
+from tests.e2e.processes import headgate
+from tests.e2e.processes import serving as served
 from tests.systems.distributions import install_example
 
 SOON_S = 30
@@ -37,15 +37,6 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         }
 
 
-@contextmanager
-def served(environment: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """`headgate serve --with-worker`; where it is."""
-    with started(environment, folder, "serve", "--port", "0", "--with-worker") as process:
-        lines = iter(process.stderr.readline, "")
-        line = next(each for each in lines if each.startswith("serving "))
-        yield line.removeprefix("serving ").partition(";")[0]
-
-
 def call(url: str, key: str | None = None, *, method: str = "GET") -> Any:
     """The answer to a request: JSON where it is JSON, else text."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -61,7 +52,7 @@ def test_an_installed_system_runs_from_the_command_line_alone(
         return headgate(environment, tmp_path, *arguments)
 
     # Given a server and a worker that were told of it by nothing but its entry point
-    with served(environment, tmp_path) as url:
+    with served(environment, tmp_path, "--with-worker") as (url, _):
         key = json.loads(run("api-key", "new", "phone", "--user", "ada", "--json"))["key"]
 
         # When its sync has run, and its API was used

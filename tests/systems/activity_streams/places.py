@@ -8,13 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headgate import (
-    App,
-    Connection,
-    Job,
-    JobState,
-    NotFound,
-)
+from headgate import App, Connection, Job, JobState, NotFound
 from headgate.connectors.strava.streams import KEYS
 from headgate.model.item import Item
 from headgate.model.states import ItemState

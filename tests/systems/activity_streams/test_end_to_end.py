@@ -5,15 +5,10 @@ Everything is real but Strava and its hurry: no pacing, and limits wide enough n
 
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from urllib.parse import parse_qsl, urlsplit
 
-import aiohttp
-
-from headgate import App, Budget, Connection, Limit, Secret
+from headgate import App, Budget, Limit, Secret
 from headgate.base.clock import SystemClock
 from headgate.base.encoding import from_json
-from headgate.connectors.addresses import AddressRules, parse_networks
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.strava import strava
 from headgate.model.states import JOB, ItemState
 from headgate.sandbox.serving import serving
@@ -24,19 +19,10 @@ from headgate.systems.activity_streams.names import COLLECTION
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.syncs import activity_streams
 from tests.connecting import vault
+from tests.systems.loopback import connect_by_browser, loopback_transport
 
 BACK = "http://127.0.0.1:1/connected/strava"
 ACTIVITIES = 12
-
-
-async def connect(app: App) -> Connection:
-    """As the athlete's browser does: out to Strava's page, which agrees at once, and back."""
-    here = {"user_id": "ada", "session": "browser", "redirect_uri": BACK}
-    page = await app.connections.start("strava", **here)
-    async with aiohttp.ClientSession() as browser:
-        async with browser.get(page, allow_redirects=False) as answer:
-            answered = dict(parse_qsl(urlsplit(answer.headers["Location"]).query))
-    return await app.connections.finish(query=answered, **here)
 
 
 async def until_done(app: App, job_id: str) -> None:
@@ -56,14 +42,12 @@ async def test_every_stream_is_fetched_once_and_served(postgres_address: str) ->
             budget=Budget("strava", [Limit(2000, per="15min")], paced=False),
             url=url,
         )
-        ports = frozenset([urlsplit(url).port or 0])
-        rules = AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
-        transport = AiohttpTransport(rules)
+        transport = loopback_transport(url)
         app = App(postgres_address, syncs=activity_streams(api), vault=vault(), transport=transport)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(transport.close)
             await stack.enter_async_context(app)
-            await connect(app)
+            await connect_by_browser(app, "strava", BACK)
             supervisor = app.supervisor()
             await supervisor.start()
             try:

@@ -6,12 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from headgate import (
-    ConnectionState,
-    JobState,
-    NotFound,
-    Reason,
-)
+from headgate import ConnectionState, JobState, NotFound, Reason
 from headgate.base.errors import LimiterUnreachable
 from headgate.model.budget import Answer, Budget, BudgetRequest, BudgetUse, Unreachable
 from headgate.model.job import Lane

@@ -115,10 +115,7 @@ STATES: dict[Reach, tuple[str, str | None]] = {
     success: ("Recorded", None),
     pending: ("In the queue", "The recording is on its way. It appears here by itself."),
     fetching: ("Fetching", "The recording is on its way. It appears here by itself."),
-    deferred: (
-        "Waiting",
-        "Strava limits how much we may fetch; we go on at 2026-01-05 12:15 UTC.",
-    ),
+    deferred: ("Waiting", "Strava limits how much we may fetch; we go on at 2026-01-05 12:15 UTC."),
     failed: (
         "Not fetched",
         "The recording could not be fetched. We try again at 2026-01-05 12:01 UTC.",

@@ -27,7 +27,7 @@ from headgate.sandbox.strava.world import NewActivity
 from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS, activity_id
 from tests.connecting import key_entries
-from tests.flow.test_items import lines, told
+from tests.flow.logs import lines, told
 from tests.systems.activity_streams.places import ALL_STREAMS, MANY, Place, in_place
 from tests.worlds import as_test
 

@@ -118,10 +118,7 @@ async def test_alone_a_system_asks_for_no_more_than_it_needs(sqlite_address: str
     _, health = shipped()
     async with working(sqlite_address, health) as place:
         url = await place.app.connections.start(
-            "strava",
-            user_id="ada",
-            session="a browser",
-            redirect_uri=f"{ORIGIN}/connected/strava",
+            "strava", user_id="ada", session="a browser", redirect_uri=f"{ORIGIN}/connected/strava"
         )
 
     assert scopes_in(url) == list(UPLOAD_SCOPES)

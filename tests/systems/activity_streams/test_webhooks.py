@@ -15,17 +15,10 @@ from headgate.sandbox.strava import access
 from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.names import LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
-from headgate.systems.activity_streams.webhooks import (
-    BODY_BYTES_MAX,
-    PATH,
-)
+from headgate.systems.activity_streams.webhooks import BODY_BYTES_MAX, PATH
 from headgate.web.server import build
 from tests.connecting import Site, vault
-from tests.systems.activity_streams.test_api import (
-    ATHLETES,
-    serving_activities,
-    streams,
-)
+from tests.systems.activity_streams.test_api import ATHLETES, serving_activities, streams
 from tests.unit.sandbox.clients import Client as SandboxClient
 from tests.web.callers import ORIGIN, Served, problem
 from tests.worlds import World, as_test, with_world
@@ -48,9 +41,7 @@ CREATED = {
 
 
 def with_webhooks(
-    folder: Path,
-    main: Callable[[Served], Awaitable[None]],
-    agreed: Mapping[str, Any] = AGREED,
+    folder: Path, main: Callable[[Served], Awaitable[None]], agreed: Mapping[str, Any] = AGREED
 ) -> None:
     """Run `main` where that was agreed on with Strava."""
     serving_activities(folder, main, systems=[streams(**agreed)])

@@ -3,15 +3,11 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
 
-import aiohttp
 import pytest
 from pydantic import SecretStr
 
 from headgate import App, SystemClock
-from headgate.connectors.addresses import AddressRules, parse_networks
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.sandbox.foursquare import access
 from headgate.sandbox.foursquare.sandbox import Foursquare
 from headgate.sandbox.kit.faults import Fault, FaultKind
@@ -22,6 +18,7 @@ from tests import processes
 from tests.connecting import key_entries, vault
 from tests.stores import run_async
 from tests.systems.daily_checkins.places import CHECKINS
+from tests.systems.loopback import connect_by_browser, loopback_transport
 
 SITE = "http://127.0.0.1:8080"
 BACK = f"{SITE}/connected/foursquare"
@@ -51,28 +48,21 @@ class Operator:
         )
 
     async def connect(self) -> None:
-        """As ada's browser does: out to Foursquare's page, which agrees at once, and back."""
+        """Connect ada's account, as her browser does."""
         settings = DailyCheckinsSettings(
             foursquare_client_id=access.CLIENT_ID,
             foursquare_client_secret=SecretStr(access.CLIENT_SECRET),
             foursquare_url=self.url,
         )
-        ports = frozenset([urlsplit(self.url).port or 0])
-        transport = AiohttpTransport(
-            AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
-        )
+        transport = loopback_transport(self.url)
         app = App(
             f"sqlite:///{self.folder}/check-ins.db",
             systems=[system.with_settings(settings, public_url=SITE)],
             vault=vault(),
             transport=transport,
         )
-        here = {"user_id": "ada", "session": "browser", "redirect_uri": BACK}
-        async with app, aiohttp.ClientSession() as browser:
-            page = await app.connections.start("foursquare", **here)
-            async with browser.get(page, allow_redirects=False) as answer:
-                query = dict(parse_qsl(urlsplit(answer.headers["Location"]).query))
-            await app.connections.finish(query=query, **here)
+        async with app:
+            await connect_by_browser(app, "foursquare", BACK)
         await transport.close()
 
 

@@ -1,8 +1,6 @@
 """Imports against the emulated Foursquare, in virtual time: what is read, stored and retried."""
 
-import json
 from datetime import UTC, datetime, timedelta
-from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,21 +8,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from headgate import (
-    ActiveJobExists,
-    ConnectionState,
-    Job,
-    JobState,
-    NotConnected,
-    NotFound,
-    Reason,
-)
-from headgate.base import log
-from headgate.base.clock import SystemClock
+from headgate import ActiveJobExists, ConnectionState, Job, JobState, NotConnected, NotFound, Reason
 from headgate.sandbox.foursquare.limits import Limits
 from headgate.sandbox.foursquare.world import NewCheckin
 from headgate.sandbox.kit.faults import Fault, FaultKind
 from tests.connecting import database_bytes
+from tests.flow.logs import lines, told
 from tests.systems.daily_checkins.places import CHECKINS, WorldPlace, in_place
 from tests.worlds import as_test
 
@@ -38,7 +27,6 @@ def counts(job: Job) -> tuple[int, int]:
 
 
 def test_the_token_is_in_no_log_and_not_readable_in_the_database(tmp_path: Path) -> None:
-    stream = StringIO()
     tokens: list[str] = []
 
     async def main(place: WorldPlace) -> None:
@@ -49,11 +37,8 @@ def test_the_token_is_in_no_log_and_not_readable_in_the_database(tmp_path: Path)
         tokens.extend({each["oauth_token"] for each in sent if "oauth_token" in each})
         assert tokens and tokens[0] not in repr(job)
 
-    log.configure(SystemClock(), json=True, level="debug", stream=stream)
-    try:
+    with told() as stream:
         in_place(tmp_path, main)
-    finally:
-        log.configure(SystemClock(), json=True, level="critical")
     written = stream.getvalue().encode() + database_bytes(tmp_path)
     assert tokens[0].encode() not in written
 
@@ -327,10 +312,9 @@ async def test_limits_that_are_tighter_than_ours_only_take_longer(place: WorldPl
 # ---- what is told ------------------------------------------------------------------------------
 
 
-def test_every_import_logs_its_start_and_its_end_with_what_is_new(tmp_path: Path) -> None:
-    stream = StringIO()
-
-    async def main(place: WorldPlace) -> None:
+@as_test(in_place)
+async def test_every_import_logs_its_start_and_its_end_with_what_is_new(place: WorldPlace) -> None:
+    with told("info") as stream:
         await place.connect()
         await place.run()
         place.foursquare.add_checkin()
@@ -341,21 +325,15 @@ def test_every_import_logs_its_start_and_its_end_with_what_is_new(tmp_path: Path
         await place.app.jobs.cancel(job.id)
         await place.world.until(place.app, job.id)
 
-    log.configure(SystemClock(), json=True, level="info", stream=stream)
-    try:
-        in_place(tmp_path, main)
-    finally:
-        log.configure(SystemClock(), json=True, level="critical")
-    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
-    told = [line for line in lines if line["event"].startswith("check_ins_")]
-    names = [line["event"].removeprefix("check_ins_import_") for line in told]
+    logged = [line for line in lines(stream) if line["event"].startswith("check_ins_")]
+    names = [line["event"].removeprefix("check_ins_import_") for line in logged]
     assert names[:6] == ["started", "completed"] * 2 + ["started", "failed"]
     assert names[-1] == "cancelled"
-    assert all(line["user"] == "ada" and line["job"] for line in told)
-    assert [told[place]["new"] for place in (1, 3, 5)] == [10, 1, 0]
-    assert (told[5]["reason"], told[5]["errors"]) == ("attempts_spent", 4)
-    assert "Foursquare" in told[5]["error"]
-    assert told[5]["level"] == "error"
+    assert all(line["user"] == "ada" and line["job"] for line in logged)
+    assert [logged[at]["new"] for at in (1, 3, 5)] == [10, 1, 0]
+    assert (logged[5]["reason"], logged[5]["errors"]) == ("attempts_spent", 4)
+    assert "Foursquare" in logged[5]["error"]
+    assert logged[5]["level"] == "error"
 
 
 @as_test(in_place)

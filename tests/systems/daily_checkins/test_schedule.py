@@ -77,10 +77,7 @@ async def test_who_was_not_seen_for_long_is_left_out_and_named(place: WorldPlace
 
     assert {job.user_id for job in await jobs(place, tick)} == {"ada"}
     told = await place.app.schedules.tick_users("daily-check-ins", tick)
-    assert {each.user_id: each.reason for each in told} == {
-        "ada": None,
-        "bob": SkipReason.INACTIVE,
-    }
+    assert {each.user_id: each.reason for each in told} == {"ada": None, "bob": SkipReason.INACTIVE}
 
 
 @as_test(in_place, scheduled=True)

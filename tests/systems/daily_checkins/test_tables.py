@@ -115,9 +115,7 @@ async def test_the_same_id_of_two_users_is_two_rows(own: Database) -> None:
     assert await own.read(lambda tx: tables.get(tx, "eve", "a")) is None
 
 
-async def test_they_are_listed_from_the_newest_with_equal_times_in_one_order(
-    own: Database,
-) -> None:
+async def test_they_are_listed_from_the_newest_with_equal_times_in_one_order(own: Database) -> None:
     await store(own, [record(f"c{number}", at_s=NOW_S + number // 3) for number in range(9)])
     await store(own, [record("other")], user="bob")
     whole = await listed(own)
@@ -148,10 +146,7 @@ async def test_a_user_is_summarized_and_all_are_counted_by_the_day(own: Database
     await store(own, [record("a"), record("b", at_s=NOW_S + 5)])
     await store(own, [record("c")], user="bob", at=NOW + timedelta(hours=2))
 
-    assert await own.read(lambda tx: tables.summarize(tx, "ada")) == (
-        2,
-        NOW + timedelta(seconds=5),
-    )
+    assert await own.read(lambda tx: tables.summarize(tx, "ada")) == (2, NOW + timedelta(seconds=5))
     assert await own.read(lambda tx: tables.summarize(tx, "eve")) == (0, None)
     assert await own.read(lambda tx: tables.count_since(tx, NOW)) == (3, 2)
     assert await own.read(lambda tx: tables.count_since(tx, NOW + timedelta(hours=1))) == (1, 1)

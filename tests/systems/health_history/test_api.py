@@ -14,26 +14,12 @@ from headgate.systems.health_history.api import (
     Status,
 )
 from tests.web import test_openapi
-from tests.web.callers import (
-    Served,
-    history,
-    on_every_system,
-    problem,
-    with_every_system,
-)
+from tests.web.callers import Served, history, on_every_system, problem, with_every_system
 from tests.worlds import as_test
 
 SEED_FIELDS = {
-    "jobId",
-    "userId",
-    "source",
-    "destination",
-    "startDate",
-    "endDate",
-    "cursorDate",
-    "status",
-    "errorCount",
-    "lastAttempt",
+    *("jobId", "userId", "source", "destination", "startDate", "endDate"),
+    *("cursorDate", "status", "errorCount", "lastAttempt"),
 }
 OUR_FIELDS = {
     *("percent", "message", "retryable", "reason", "wake_at"),
@@ -133,11 +119,7 @@ async def test_a_job_is_paused_resumed_and_cancelled(served: Served) -> None:
         assert answer.status_code == 200, answer.text
         said.append((answer.json()["status"], answer.json()["reason"]))
 
-    assert said == [
-        ("PAUSED", "operator"),
-        ("PENDING", "resumed"),
-        ("CANCELLED", "cancelled"),
-    ]
+    assert said == [("PAUSED", "operator"), ("PENDING", "resumed"), ("CANCELLED", "cancelled")]
     cancelled = await phone.status(job_id)
     assert (cancelled["status"], cancelled["retryable"]) == ("CANCELLED", False)
     refused = await phone.client.post(f"/jobs/{job_id}/retry")

@@ -7,15 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 
 from headgate import App, Budget, Limit, Secret, paid_history
 from headgate.base.clock import SystemClock
 from headgate.base.listening import address_of, listening
-from headgate.connectors.addresses import AddressRules, parse_networks
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.fitbit import fitbit
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
@@ -33,6 +30,7 @@ from headgate.toolkit.commands.http_server import http_server
 from headgate.web.server import build
 from tests.connecting import key_entries
 from tests.health import SPORTY
+from tests.systems.loopback import loopback_transport
 
 DAYS = 2
 
@@ -95,12 +93,7 @@ async def product(address: str) -> AsyncIterator[Product]:
                 url=strava_url,
             ),
         }
-        ports = frozenset(
-            port for each in (google_url, strava_url) if (port := urlsplit(each).port)
-        )
-        transport = AiohttpTransport(
-            AddressRules(private=parse_networks("127.0.0.0/8"), ports=ports)
-        )
+        transport = loopback_transport(google_url, strava_url)
         app = App(
             address,
             systems=[

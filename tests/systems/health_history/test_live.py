@@ -36,14 +36,7 @@ from tests.systems.health_history.places import (
     until,
     uploads,
 )
-from tests.worlds import (
-    START,
-    World,
-    kinds,
-    lanes,
-    with_dying_workers,
-    with_world,
-)
+from tests.worlds import START, World, kinds, lanes, with_dying_workers, with_world
 
 pytestmark = pytest.mark.slow
 
@@ -204,10 +197,7 @@ async def test_whichever_is_first_each_exercise_is_sent_once(world: World, first
 
 @pytest.mark.parametrize(
     "delay_s",
-    [
-        1.9,
-        *(pytest.param(late, marks=pytest.mark.thorough) for late in (0.0, 0.7, 2.6, 3.5, 5.0)),
-    ],
+    [1.9, *(pytest.param(late, marks=pytest.mark.thorough) for late in (0.0, 0.7, 2.6, 3.5, 5.0))],
 )
 @with_world
 async def test_both_at_the_same_time_send_each_exercise_once(world: World, delay_s: float) -> None:

@@ -32,14 +32,7 @@ from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, LIVE, NAME
 from tests.connecting import key_entries
 from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start
-from tests.systems.health_history.places import (
-    UPLOADS,
-    connected,
-    imported,
-    sporty,
-    until,
-    uploads,
-)
+from tests.systems.health_history.places import UPLOADS, connected, imported, sporty, until, uploads
 from tests.worlds import World, kinds, lanes, with_world
 
 pytestmark = pytest.mark.slow
@@ -82,10 +75,7 @@ async def test_thirty_days_are_imported_newest_first_each_exercise_once(world: W
         record = records[f"exercise:{(activity.external_id or '').split('-')[2][:-4]}"]
         exercise = exercises[str(record.data["id"])]
         assert record.data["strava_activity_id"] == activity.id
-        assert (activity.start_s, activity.elapsed_s) == (
-            exercise.start_s,
-            exercise.duration_s,
-        )
+        assert (activity.start_s, activity.elapsed_s) == (exercise.start_s, exercise.duration_s)
         assert "tcx" not in record.data
 
     # The days are covered: held with a summary, or empty without one
@@ -436,10 +426,7 @@ async def test_the_environment_says_who_we_are_at_both_providers(
         LIVE: "fitbit",
     }
     addresses = [getattr(auth, "token_url", "") for auth in app.registry.auths.values()]
-    assert addresses == [
-        "https://oauth2.googleapis.com/token",
-        "http://127.0.0.1:8001/oauth/token",
-    ]
+    assert addresses == ["https://oauth2.googleapis.com/token", "http://127.0.0.1:8001/oauth/token"]
     async with app:
         assert await app.jobs.list() == []
     assert (tmp_path / "history.db").exists()

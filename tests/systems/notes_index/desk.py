@@ -6,16 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from headgate import (
-    App,
-    Connection,
-    Job,
-    JobState,
-    Secret,
-    SystemClock,
-    Terminal,
-    WorkerSettings,
-)
+from headgate import App, Connection, Job, JobState, Secret, SystemClock, Terminal, WorkerSettings
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.roam.api import NAME as ROAM

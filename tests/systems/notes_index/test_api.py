@@ -13,20 +13,10 @@ from tests.systems.notes_index.desk import USER, Desk, at_desk
 from tests.web.callers import Client, problem
 
 START, STATUS, CANCEL, RUNS = "/sync/start", "/sync/status", "/sync/cancel", "/sync/runs"
-FIELDS = [
-    "status",
-    "run_id",
-    "user_id",
-    "connection_id",
-    "mode",
-    "params",
-    "started_at",
-    "finished_at",
-    "progress",
-    "summary",
-    "error",
-    "message",
-]
+FIELDS = (
+    "status run_id user_id connection_id mode params started_at finished_at progress summary error"
+    " message"
+).split()
 
 
 @pytest.fixture
@@ -62,13 +52,8 @@ async def test_from_idle_by_running_to_success_and_again(desk: Desk) -> None:
     desk.embedder.hold.clear()
     begun = await start(ann, mode="full")
     assert (list(begun), begun["status"], begun["mode"]) == (FIELDS, "running", "full")
-    assert begun["params"] == {
-        "since": None,
-        "limit": None,
-        "clear": False,
-        "recreate_collection": False,
-        "dry_run": False,
-    }
+    chosen = {"clear": False, "recreate_collection": False, "dry_run": False}
+    assert begun["params"] == {"since": None, "limit": None, **chosen}
     await desk.embedder.held.wait()
     running = await told(ann)
     assert (running["status"], running["error"]) == ("running", None)
@@ -85,15 +70,8 @@ async def test_from_idle_by_running_to_success_and_again(desk: Desk) -> None:
     assert success["progress"]["stats"] == {"pages_updated": 10, "pages_failed": 0}
     mark = success["summary"].pop("cursor_max_edit_time")
     assert mark == max(each.edit_ms for page in _pages(desk) for each in page.everything())
-    assert success["summary"] == {
-        "total_pages": 10,
-        "processed": 10,
-        "updated": 10,
-        "skipped_since": 0,
-        "skipped_content": 0,
-        "failed": 0,
-        "removed": 0,
-    }
+    counts = {"total_pages": 10, "processed": 10, "updated": 10, "failed": 0, "removed": 0}
+    assert success["summary"] == {**counts, "skipped_since": 0, "skipped_content": 0}
 
     # From any terminal state a new run may start; by default it reads what changed.
     again = await start(ann)

@@ -21,9 +21,7 @@ from tests.terminal import on_terminal
 pytestmark = pytest.mark.slow
 
 PAGES = 7
-WITHOUT = {
-    "lancedb": "raise ModuleNotFoundError(\"No module named 'lancedb'\", name='lancedb')\n",
-}
+WITHOUT = {"lancedb": "raise ModuleNotFoundError(\"No module named 'lancedb'\", name='lancedb')\n"}
 
 
 class Notebook:

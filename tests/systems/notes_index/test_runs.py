@@ -6,16 +6,7 @@ from typing import Any
 
 import pytest
 
-from headgate import (
-    Conflict,
-    InvalidInput,
-    Job,
-    JobState,
-    Mode,
-    NotConnected,
-    NotFound,
-    Secret,
-)
+from headgate import Conflict, InvalidInput, Job, JobState, Mode, NotConnected, NotFound, Secret
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.sandbox.roam.graph import Edit, NewBlock, NewPage
 from headgate.systems.notes_index.plan import page_key

@@ -11,9 +11,7 @@ from tests.outboxes import MeetingSender
 NAMES = ("alpha", "beta", "production")
 
 
-async def test_the_rest_of_a_run_goes_to_all_open_backends_at_the_same_time(
-    tmp_path: Path,
-) -> None:
+async def test_the_rest_of_a_run_goes_to_all_open_backends_at_the_same_time(tmp_path: Path) -> None:
     settings = PriceHistorySettings.model_validate(
         {
             "price_history_targets": ",".join(NAMES),

@@ -86,16 +86,8 @@ async def test_the_queue_is_as_scrapers_know_it(stage: Stage) -> None:
 
     row = (await stage.queue())[0]
     assert list(row) == [
-        "run_id",
-        "site_id",
-        "payload_json",
-        "status",
-        "attempts",
-        "next_attempt_at",
-        "last_error",
-        "target_env",
-        "created_at",
-        "updated_at",
+        *("run_id", "site_id", "payload_json", "status", "attempts"),
+        *("next_attempt_at", "last_error", "target_env", "created_at", "updated_at"),
     ]
     assert (row.status, row.attempts >= 1) == ("failed", True)
     assert "connection refused" in row.last_error
@@ -103,9 +95,7 @@ async def test_the_queue_is_as_scrapers_know_it(stage: Stage) -> None:
     assert list(json.loads(row.payload_json)) == ["normalized"]
 
 
-async def test_a_batch_that_the_backend_refuses_is_failed_there_and_says_why(
-    stage: Stage,
-) -> None:
+async def test_a_batch_that_the_backend_refuses_is_failed_there_and_says_why(stage: Stage) -> None:
     bad = {"runId": "r", "productId": "p", "sourceId": SITE, "scrapedAt": "noon", "price": 1}
     await stage.app.outbox.submit("price-history", {"normalized": [bad]}, run_id="r")
     result = await stage.app.outbox.drain(stage.target, DrainScope(run_id="r"))

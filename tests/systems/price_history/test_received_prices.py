@@ -10,14 +10,7 @@ from sqlalchemy import Connection, event
 
 from headgate.model.api_key import Role
 from headgate.systems.price_history import tables
-from tests.systems.price_history.receivers import (
-    BATCH,
-    PRICES,
-    Receiver,
-    batch,
-    item,
-    listed,
-)
+from tests.systems.price_history.receivers import BATCH, PRICES, Receiver, batch, item, listed
 from tests.web.callers import problem
 
 # ---- whose it is -------------------------------------------------------------------------------

@@ -7,13 +7,7 @@ from headgate.systems.price_history.sending import find_rejection
 
 @pytest.mark.parametrize(
     "body",
-    [
-        b"",
-        b"[]",
-        b'{"status": "stored"}',
-        b'{"accepted": 20}',
-        b'{"accepted":1,"errors":[]}',
-    ],
+    [b"", b"[]", b'{"status": "stored"}', b'{"accepted": 20}', b'{"accepted":1,"errors":[]}'],
 )
 def test_a_batch_without_refused_rows_was_accepted(body: bytes) -> None:
     assert find_rejection(body) is None
