@@ -408,11 +408,13 @@ async def test_one_sweep_has_an_end_however_many_are_lost(
     assert await recover.rescue_items(place.items) == 1
 
 
+@pytest.mark.parametrize("beats", [True, False])
 @with_place
 async def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_more(
-    place: Place,
+    place: Place, beats: bool
 ) -> None:
-    # Given a worker that stands still past its lease in the middle of its first item
+    # Given a worker that stands still past its lease in the middle of its first item, and finds
+    # out by its heartbeat, or before it asks for the next
     await place.register("a", "b")
     heartbeat, sweeper = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
     provider, others = Provider(), Provider()
@@ -424,7 +426,8 @@ async def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_mor
         await fetch_due(
             other, place.ctx, others.fetch, collection=STREAMS, connection_id=CONNECTION, limit=2
         )
-        await heartbeat.run_once()
+        if beats:
+            await heartbeat.run_once()
 
     provider.meanwhile = stand_still
     with told() as stream:
@@ -436,7 +439,25 @@ async def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_mor
     assert (await place.items.get("a")).worker == "worker_2"
     attempts = [line["state"] for line in lines(stream, "item_fetch")]
     assert attempts == ["success", "success", "lost"]
-    assert [line["count"] for line in lines(stream, "claims_lost")] == [2]
+    assert [line["count"] for line in lines(stream, "claims_lost")] == [2 if beats else 1]
+
+
+@with_place
+async def test_a_worker_that_missed_a_heartbeat_does_not_fetch_what_it_has_lost(
+    place: Place,
+) -> None:
+    # Given a worker without heartbeats, and an operator who resets its second item meanwhile
+    await place.register("a", "b")
+    provider = Provider()
+
+    async def take_long(_: Item) -> None:
+        await place.clock.sleep(50)
+        await reset_item(place.items, "b")
+
+    provider.meanwhile = take_long
+
+    assert await place.fetch_due(provider.fetch) == ["a"]
+    assert provider.asked == ["a"]
 
 
 # ---- an unreliable store -----------------------------------------------------------------------
