@@ -280,7 +280,7 @@ async def status(
     operation_id="list_runs",
     summary="List runs, the newest first",
     response_model=RunPageModel,
-    responses=get_problems(),
+    responses=get_problems("not_found"),
 )
 async def list_runs(
     app: TheApp,
