@@ -34,7 +34,6 @@ from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
 from headgate.flow.drain import Drainer
-from headgate.flow.erase_user import UserData
 from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.items import Items
@@ -125,8 +124,6 @@ class App:
         self.registry = registry = build_registry(self.systems.values(), syncs, schedules)
         composer = None if notifications is None else Composer(notifications, registry.titles)
         self._store = backend.store(registry.names, composer)
-        self._items, self._users = backend.items, backend.users
-        self._connections = backend.connections
         self._limiter = open_limiter(backend, redis, self.clock, self._ids)
         self._told_by = notifications
         self._targets = build_targets(self.systems.values(), topics, targets, notifications)
@@ -165,6 +162,12 @@ class App:
     ) -> Runtime:
         return Runtime(
             store=self._store,
+            connections=self.database.connections,
+            attempts=self.database.attempts,
+            users=self.database.users,
+            api_keys=self.database.api_keys,
+            erasures=self.database.erasures,
+            system_data=AppSystemData(self),
             schedules=self.database.schedules,
             signal=signal or self.database.signal(origin=self.name),
             clock=self.clock,
@@ -181,12 +184,11 @@ class App:
             transport=transport,
             credentials=self._credentials(vault, transport),
             entitlement=entitlement,
-            continue_erasures=lambda: self.users.continue_erasures(),
         )
 
     def _item_fetcher(self) -> ItemFetcher:
         return ItemFetcher(
-            items=self._items,
+            items=self.database.items,
             clock=self.clock,
             worker=self.name,
             lease=timedelta(seconds=self._worker_settings.lease_s),
@@ -202,7 +204,7 @@ class App:
             self._targets,
             self._told_by,
             self.clock,
-            email_of=self._users.email_of,
+            email_of=self.database.users.email_of,
             transport=transport,
         )
         self._own_transports += opened
@@ -223,7 +225,7 @@ class App:
         if vault is None or transport is None:
             return None
         context = AuthContext(transport=transport, clock=self.clock, rng=self.rng)
-        return Credentials(self._connections, vault, context, self._ids)
+        return Credentials(self.database.connections, vault, context, self._ids)
 
     async def open(self) -> None:
         """Connect to the database, migrate it if it is a SQLite file, and listen for signals.
@@ -278,7 +280,7 @@ class App:
     @property
     def jobs(self) -> Jobs:
         """Jobs: submit, follow and control them."""
-        return Jobs(self._runtime, self._connections)
+        return Jobs(self._runtime)
 
     @property
     def items(self) -> Items:
@@ -301,13 +303,10 @@ class App:
         """The use of the declared budgets."""
         return Budgets(self._runtime)
 
-    @cached_property
+    @property
     def users(self) -> Users:
         """Users: their plans, logins and preferences."""
-        store, systems = self.database.erasures, AppSystemData(self)
-        if store is None:
-            return Users(self._users, None)
-        return Users(self._users, UserData(self._runtime, store, self._connections, systems))
+        return Users(self._runtime)
 
     @property
     def _outbox_store(self) -> OutboxStore:
@@ -334,20 +333,17 @@ class App:
     @property
     def api_keys(self) -> ApiKeys:
         """The keys for the HTTP API."""
-        return ApiKeys(self.database.api_keys, self._runtime)
+        return ApiKeys(self._runtime)
 
     @property
     def backfills(self) -> Backfills:
         """Backfills of a user's history: forecast and start them."""
-        return Backfills(self._runtime, self._connections)
+        return Backfills(self._runtime)
 
     @property
     def connections(self) -> Connections:
         """Users' connections to providers: make, pause and remove them."""
-        rt = self._runtime
-        return Connections(
-            self._connections, self.database.attempts, rt.credentials, rt.registry, self._items
-        )
+        return Connections(self._runtime)
 
     @property
     def idempotency(self) -> IdempotencyStore:
@@ -385,7 +381,7 @@ class App:
         """Encrypt all credentials with the newest key; safe to stop and to repeat."""
         credentials = self._runtime.credentials
         vault = vault_from(load_settings()) if credentials is None else credentials.vault
-        return await rekey(self._connections, vault, progress=progress)
+        return await rekey(self.database.connections, vault, progress=progress)
 
     def supervisor(self, lanes: Sequence[Lane] = tuple(Lane)) -> Supervisor:
         """Return a worker for these lanes; `run_until_stopped` runs it."""

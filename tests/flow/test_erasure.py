@@ -23,6 +23,7 @@ from headgate import (
 )
 from headgate.base.errors import HeadgateError, StoreUnavailable, Transient
 from headgate.flow import control, erase_user
+from headgate.flow.erase_user import UserData
 from headgate.loops.sweeper import Sweeper
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import NewConnection
@@ -301,7 +302,7 @@ async def test_an_interrupted_erasure_is_finished_by_a_worker(
     assert ERASED == ["ada"]
     assert await place.rows_of("ada") == []
     # There is no other left to go on with.
-    assert not await place.app.users.continue_erasures()
+    assert not await UserData(place.app._runtime).go_on()
 
 
 @with_place
@@ -340,7 +341,7 @@ async def test_an_erasure_that_a_worker_finishes_meanwhile_tells_all_that_was_de
     async def finish_after(store: Any, erasure_id: str, *, limit: int) -> int:
         deleted = await erase(store, erasure_id, limit=limit)
         monkeypatch.setattr(SqlErasures, "erase_some", erase)
-        while await users.continue_erasures():
+        while await UserData(place.app._runtime).go_on():
             pass
         return deleted
 
@@ -398,10 +399,10 @@ async def test_a_worker_without_a_system_leaves_its_users_to_workers_that_have_i
     await place.app.users.forget("ada", by="eve", batches_max=0)
     other = await place.site.app(source=strava_source(strava_auth()), systems=[])
 
-    assert not await other.users.continue_erasures()
+    assert not await UserData(other._runtime).go_on()
     assert KEPT != {}
 
-    assert await place.app.users.continue_erasures()
+    assert await UserData(place.app._runtime).go_on()
     assert KEPT == {}
     assert await place.rows_of("ada") == []
 
@@ -415,7 +416,7 @@ async def test_what_another_process_has_revoked_is_not_called_unrevoked(
             raise Transient("the token is not valid any more")
 
     async def meanwhile(store: Any, connection_id: str, **more: Any) -> Any:
-        await place.app._connections.remove(connection_id, **more)
+        await place.app.database.connections.remove(connection_id, **more)
         return await get(store, connection_id, **more)
 
     get = SqlConnections.get
@@ -477,7 +478,7 @@ async def test_an_export_has_what_the_engine_and_the_systems_keep(
 @with_world
 async def test_a_connection_of_a_source_that_is_gone_is_deleted_all_the_same(world: World) -> None:
     app = await world.app(Sync(name="notes", source=ScriptedSource(nothing)))
-    await app._connections.add(
+    await app.database.connections.add(
         NewConnection(
             id="conn_1",
             user_id="ada",

@@ -30,7 +30,7 @@ class Place:
 
     def __init__(self, world: World, app: App, connection: Connection) -> None:
         self.world, self.app, self.connection = world, app, connection
-        self.items = app._items
+        self.items = app.database.items
         self.fetching = app._runtime.fetching
 
     def found(self, *names: str, connection_id: str | None = None) -> list[NewItem]:

@@ -61,7 +61,7 @@ def count_calls(app: App, *names: str) -> dict[str, int]:
     """How often these methods of the store are called from now on."""
     calls = dict.fromkeys(names, 0)
     for name in names:
-        owner = app._connections if name == "find_many" else app._store
+        owner = app.database.connections if name == "find_many" else app._store
         method = getattr(owner, name)
 
         def counted(*given: Any, _name: str = name, _method: Any = method) -> Any:
@@ -237,7 +237,7 @@ async def test_connections_are_found_by_one_read_and_are_the_users_own(world: Wo
     site = Site(world)
     app = await site.app("all")
     ada, bob, eve = await users_of(site, app, "ada", "bob", "eve")
-    second = await app._connections.add(
+    second = await app.database.connections.add(
         NewConnection(
             id="conn_zz",
             user_id="eve",

@@ -10,7 +10,6 @@ from headgate.backends.sql import SqlBackend, open_database
 from headgate.base.clock import ManualClock
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.flow.users import Users
 from tests.worlds import START, ScriptedSource
 
 NIGHTLY = Schedule(name="nightly", sync="notes", cron="0 3 * * *", requests=1)
@@ -88,7 +87,3 @@ def test_redis_is_refused_without_a_memory_for_its_counts(tmp_path: Path) -> Non
     backend.limiter_memory = lambda limiter: None
     with pytest.raises(InvalidInput, match="redis: needs a memory for its counts"):
         App(backend, syncs=[notes()], redis="redis://127.0.0.1:1")
-
-
-async def test_no_erasure_goes_on_where_none_can_be_stored(tmp_path: Path) -> None:
-    assert not await Users(bare(tmp_path).users, None).continue_erasures()

@@ -15,9 +15,12 @@ from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.states import JobState
+from headgate.ports.api_keys import ApiKeyStore
+from headgate.ports.connections import ConnectAttemptStore, ConnectionStore
 from headgate.ports.items import ItemStore
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
+from headgate.ports.users import UserStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -57,6 +60,10 @@ def runtime(recorder: object, *syncs: Sync, **more: Any) -> Runtime:
     clock, rng = ManualClock(NOW), Random(0)
     return Runtime(
         store=cast(Store, recorder),
+        connections=cast(ConnectionStore, recorder),
+        attempts=cast(ConnectAttemptStore, recorder),
+        users=cast(UserStore, recorder),
+        api_keys=cast(ApiKeyStore, recorder),
         signal=cast(Signal, recorder),
         clock=clock,
         ids=UlidIds(clock, rng),

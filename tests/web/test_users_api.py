@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.flow import erase_user
+from headgate.flow.erase_user import UserData
 from headgate.web.api import users as users_api
 from tests.web.callers import Served, problem, start, with_server
 
@@ -198,7 +199,7 @@ async def test_of_a_large_erasure_the_workers_do_the_rest(
     told = (await admin.delete("/v1/users/ada")).json()
 
     assert (told["finished"], sum(told["deleted"].values())) == (False, 2)
-    while await served.app.users.continue_erasures():
+    while await UserData(served.app._runtime).go_on():
         pass
     again = (await admin.delete("/v1/users/ada")).json()
     assert (again["finished"], again["deleted"]) == (True, {})

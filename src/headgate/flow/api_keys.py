@@ -17,7 +17,7 @@ from headgate.base.secret import Secret, random_secret
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import check_name
 from headgate.model.api_key import ApiKey, Role
-from headgate.ports.api_keys import ApiKeyStore, NewApiKey
+from headgate.ports.api_keys import NewApiKey
 
 LIST_MAX = 1000
 _KEY = re.compile(r"hg_(key_[0-9A-Z]{26})_([0-9a-f]{64})", re.ASCII)
@@ -30,9 +30,9 @@ _log = get_logger(__name__)
 class ApiKeys:
     """The keys of an application's HTTP API."""
 
-    def __init__(self, store: ApiKeyStore, rt: Runtime) -> None:
-        """Store the keys in `store`."""
-        self._store = store
+    def __init__(self, rt: Runtime) -> None:
+        """Use the runtime of the application."""
+        self._store = rt.api_keys
         self._ids: Ids = rt.ids
         self._rng = rt.rng
 

@@ -19,7 +19,6 @@ from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
 from headgate.policy.calendar import days_in
 from headgate.policy.forecast import forecast
-from headgate.ports.connections import ConnectionStore
 from headgate.ports.store import SubmitResult
 
 
@@ -47,10 +46,9 @@ class BackfillRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Backfills:
     """Forecasts and starts backfills."""
 
-    def __init__(self, rt: Runtime, connections: ConnectionStore) -> None:
+    def __init__(self, rt: Runtime) -> None:
         """Use the runtime of the application."""
         self._rt = rt
-        self._connections = connections
 
     async def start(self, request: BackfillRequest) -> SubmitResult:
         """Submit the job. Raises before writing if anything is wrong."""
@@ -99,7 +97,7 @@ class Backfills:
             key=request.key,
             options=request.options,
         )
-        return await resolve_request(self._rt, self._connections, job_request)
+        return await resolve_request(self._rt, job_request)
 
     def _sync(self, request: BackfillRequest) -> Sync:
         source, destination = request.source, request.destination

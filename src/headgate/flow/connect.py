@@ -16,19 +16,12 @@ from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret, random_secret
 from headgate.flow.credentials import Credentials
 from headgate.flow.find_connection import LIST_MAX, find_connection
-from headgate.flow.registry import Registry
+from headgate.flow.runtime import Runtime
 from headgate.flow.sealing import seal
 from headgate.flow.submit import check_name
 from headgate.model.connection import Binding, Connection, ConnectionReason, Tokens
 from headgate.ports.auth import CodeAuth, Consent, one_line
-from headgate.ports.connections import (
-    ConnectAttempt,
-    ConnectAttemptStore,
-    ConnectionStore,
-    NewConnection,
-    Renewal,
-)
-from headgate.ports.items import ItemStore
+from headgate.ports.connections import ConnectAttempt, NewConnection, Renewal
 
 #: How long a user may take on the provider's page.
 ATTEMPT_TERM = timedelta(minutes=10)
@@ -53,26 +46,17 @@ class ConnectBy(StrEnum):
 class Connections:
     """The connections of users. With a `user_id`, another user's connections are NotFound."""
 
-    def __init__(
-        self,
-        store: ConnectionStore,
-        attempts: ConnectAttemptStore,
-        credentials: Credentials | None,
-        registry: Registry,
-        items: ItemStore,
-    ) -> None:
-        """Connect to the sources of `registry` that have an `auth`."""
-        self._store = store
-        self._attempts = attempts
-        self._known_credentials = credentials
-        self._registry = registry
-        self._items = items
+    def __init__(self, rt: Runtime) -> None:
+        """Connect to the declared sources that have an `auth`."""
+        self._rt = rt
+        self._store = rt.connections
+        self._registry = rt.registry
 
     @property
     def _credentials(self) -> Credentials:
-        if self._known_credentials is None:
+        if self._rt.credentials is None:
             raise InvalidInput("syncs", "none of their sources has an `auth` to connect by")
-        return self._known_credentials
+        return self._rt.credentials
 
     # ---- out to the provider's page, and back --------------------------------------------------
 
@@ -111,7 +95,7 @@ class Connections:
             redirect_uri=redirect_uri,
             sealed_verifier=self._credentials.vault.seal(consent.verifier, binding),
         )
-        await self._attempts.begin(attempt, term=ATTEMPT_TERM)
+        await self._rt.attempts.begin(attempt, term=ATTEMPT_TERM)
         return auth.consent_url(consent)
 
     async def finish(
@@ -125,7 +109,7 @@ class Connections:
         _check("session", session)
         state = query.get("state", "")
         _check("state", state)
-        attempt = await self._attempts.take(
+        attempt = await self._rt.attempts.take(
             _hash(state), session_hash=_hash(session), user_id=user_id
         )
         if attempt is None:
@@ -248,7 +232,7 @@ class Connections:
         await self._store.remove(connection_id, user_id=user_id)
         items = 0
         for _ in range(FORGET_ROUNDS_MAX):
-            forgotten = await self._items.forget(connection_id, limit=FORGET_MAX)
+            forgotten = await self._rt.fetching.items.forget(connection_id, limit=FORGET_MAX)
             items += forgotten
             if forgotten < FORGET_MAX:
                 break

@@ -9,10 +9,9 @@ loses nothing of it: whoever asks again goes on, and so does the sweeper of ever
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from typing import Protocol
 
 from headgate.base.encoding import JsonObject
-from headgate.base.errors import Conflict, HeadgateError, IllegalTransition, NotFound
+from headgate.base.errors import Conflict, HeadgateError, IllegalTransition, InvalidInput, NotFound
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
@@ -25,8 +24,6 @@ from headgate.model.erasure import Erasure
 from headgate.model.job import Job, Lane
 from headgate.model.states import JOB, ConnectionState, JobState
 from headgate.ports.auth import RevocableAuth
-from headgate.ports.connections import ConnectionStore
-from headgate.ports.erasures import ErasureStore
 from headgate.ports.store import JobFilter
 
 #: The most rows deleted or exported in one transaction.
@@ -38,38 +35,17 @@ REST_S = 300.0
 _log = get_logger(__name__)
 
 
-class SystemData(Protocol):
-    """What the systems of an application keep of users, in their own tables and elsewhere."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The systems that erase what they keep of users."""
-        ...
-
-    async def erase(self, user_id: str) -> None:
-        """Erase the user; safe to repeat."""
-        ...
-
-    def export(self, user_id: str) -> AsyncIterator[JsonObject]:
-        """Everything that systems keep of the user, each row with its `type`."""
-        ...
-
-
 class UserData:
     """What is stored of users: exporting and erasing it."""
 
-    def __init__(
-        self,
-        rt: Runtime,
-        store: ErasureStore,
-        connections: ConnectionStore,
-        systems: SystemData,
-    ) -> None:
-        """Use what is in `store`, and what the systems keep."""
+    def __init__(self, rt: Runtime) -> None:
+        """Use the runtime of the application; InvalidInput if its database cannot erase."""
+        if rt.erasures is None or rt.system_data is None:
+            raise InvalidInput("database", "this kind of database cannot erase or export users")
         self._rt = rt
-        self._store = store
-        self._connections = connections
-        self._systems = systems
+        self._store = rt.erasures
+        self._connections = rt.connections
+        self._systems = rt.system_data
         #: Erasures that failed here, and until when they are left.
         self._resting: dict[str, float] = {}
 

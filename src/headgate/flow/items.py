@@ -149,11 +149,11 @@ class Items:
         return reset
 
     async def _check_signed_in(self, item: Item, sync: Sync) -> None:
-        credentials, source = self._rt.credentials, sync.source
-        if credentials is None or auth_of(source) is None:
+        source = sync.source
+        if self._rt.credentials is None or auth_of(source) is None:
             return
-        found = await credentials.store.get_sealed(item.connection_id, user_id=item.user_id)
-        if found.connection.state is ConnectionState.NEEDS_REAUTH:
+        found = await self._rt.connections.get(item.connection_id, user_id=item.user_id)
+        if found.state is ConnectionState.NEEDS_REAUTH:
             raise NotConnected(
                 source.name, f"{title_of(source)} needs the user to sign in again first"
             )

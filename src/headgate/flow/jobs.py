@@ -15,7 +15,6 @@ from headgate.flow.submit import JobRequest, submit
 from headgate.flow.submit_many import submit_many, validate
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
-from headgate.ports.connections import ConnectionStore
 from headgate.ports.store import JobFilter, LastEvent, SubmitResult
 from headgate.ports.submission import SubmitOutcome
 
@@ -25,17 +24,16 @@ LIST_MAX = 1000
 class Jobs:
     """The jobs of an application. With a `user_id`, another user's jobs are NotFound."""
 
-    def __init__(self, rt: Runtime, connections: ConnectionStore) -> None:
+    def __init__(self, rt: Runtime) -> None:
         """Use the runtime of the application."""
         self._rt = rt
-        self._connections = connections
 
     async def start(self, request: JobRequest) -> SubmitResult:
         """Submit a job for the user's own connection; the id may be left out if there is only one.
 
         Raises before writing if anything is wrong, such as another user's connection.
         """
-        return await submit(self._rt, await resolve_request(self._rt, self._connections, request))
+        return await submit(self._rt, await resolve_request(self._rt, request))
 
     async def submit(
         self,
@@ -86,7 +84,7 @@ class Jobs:
         fails, no other is begun, and a call with the same keys goes on. The jobs of a user are
         stored in the order of their requests.
         """
-        return await submit_many(self._rt, self._connections, requests)
+        return await submit_many(self._rt, requests)
 
     def validate(self, request: JobRequest) -> None:
         """Raise InvalidInput if the request can never be carried out; nothing is read or written.
@@ -139,7 +137,7 @@ class Jobs:
         IllegalTransition if there is nothing to continue. The connection is found as by `start`.
         """
         request = JobRequest(sync=sync, user_id=user_id, connection_id=connection_id, key=key)
-        resolved = await resolve_request(self._rt, self._connections, request)
+        resolved = await resolve_request(self._rt, request)
         return await continue_last(self._rt, resolved, ignore=ignore)
 
     async def get(self, job_id: str, *, user_id: str | None = None) -> Job:

@@ -11,7 +11,6 @@ from headgate.flow.registry import Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check_name
 from headgate.model.connection import Connection
-from headgate.ports.connections import ConnectionStore
 from headgate.ports.connector import Destination, Source
 
 
@@ -31,9 +30,7 @@ class AccountRefusal(NamedTuple):
     error: HeadgateError
 
 
-async def resolve_request(
-    rt: Runtime, connections: ConnectionStore, request: JobRequest
-) -> JobRequest:
+async def resolve_request(rt: Runtime, request: JobRequest) -> JobRequest:
     """The request with the user's connections filled in; raises if one cannot be used."""
     check_name("user_id", request.user_id)
     sync = rt.registry.get(request.sync)
@@ -41,7 +38,7 @@ async def resolve_request(
     accounts = _accounts(request, sync) if has_accounts(rt, sync) else ()
     for end, field, given in accounts:
         connection = await find_connection(
-            connections,
+            rt.connections,
             end.name,
             user_id=request.user_id,
             given=given,
@@ -54,7 +51,7 @@ async def resolve_request(
 
 
 async def resolve_many(
-    connections: ConnectionStore, requests: Sequence[tuple[JobRequest, Sync]]
+    rt: Runtime, requests: Sequence[tuple[JobRequest, Sync]]
 ) -> Sequence[JobRequest | AccountRefusal]:
     """Requests of syncs with accounts, with the connections filled in, or why one has none.
 
@@ -69,7 +66,7 @@ async def resolve_many(
             else:
                 ids.add(account.given)
     own: dict[str, list[Connection]] = {}
-    for each in await connections.find_many(sorted(ids), sorted(users)):
+    for each in await rt.connections.find_many(sorted(ids), sorted(users)):
         own.setdefault(each.user_id, []).append(each)
     return [
         _resolved(request, sync, wanted, own.get(request.user_id, []))

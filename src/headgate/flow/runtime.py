@@ -1,7 +1,7 @@
 """The runtime: everything that the use cases need, put together once by the composition root."""
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -17,16 +17,26 @@ from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry
 from headgate.flow.targets import Targets
 from headgate.policy.entitlement import Entitlement
+from headgate.ports.api_keys import ApiKeyStore
+from headgate.ports.connections import ConnectAttemptStore, ConnectionStore
+from headgate.ports.erasures import ErasureStore
 from headgate.ports.schedules import ScheduleStore
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
+from headgate.ports.system_data import SystemData
 from headgate.ports.transport import Transport
+from headgate.ports.users import UserStore
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """The dependencies of the engine; nothing in `flow` uses any other."""
 
     store: Store
+    connections: ConnectionStore
+    #: The attempts to connect that wait for the user's return.
+    attempts: ConnectAttemptStore
+    users: UserStore
+    api_keys: ApiKeyStore
     signal: Signal
     clock: Clock
     ids: Ids
@@ -52,5 +62,6 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Credentials | None = None
     #: What each plan includes; None: every plan includes everything.
     entitlement: Entitlement | None = None
-    #: Does a batch of an erasure that has not finished; False if there is none.
-    continue_erasures: Callable[[], Awaitable[bool]] | None = None
+    #: Erasures of users, and what systems keep of them; None: nothing here can be erased.
+    erasures: ErasureStore | None = None
+    system_data: SystemData | None = None

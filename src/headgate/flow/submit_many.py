@@ -17,7 +17,6 @@ from headgate.flow.resolve import AccountRefusal, fill_in, has_accounts, resolve
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check, check_name, with_plan
 from headgate.model.job import Lane, Reprocess
-from headgate.ports.connections import ConnectionStore
 from headgate.ports.signal import JobHint, lane_topic
 from headgate.ports.store import NewJob
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
@@ -45,9 +44,7 @@ def validate(rt: Runtime, request: JobRequest) -> None:
     _check(rt, request, job_id="", now=rt.clock.now())
 
 
-async def submit_many(
-    rt: Runtime, connections: ConnectionStore, requests: Iterable[JobRequest]
-) -> list[SubmitOutcome]:
+async def submit_many(rt: Runtime, requests: Iterable[JobRequest]) -> list[SubmitOutcome]:
     """Store the jobs and wake the workers; the outcomes are in the order of the requests.
 
     Raises InvalidInput before writing if one of the requests is wrong, and names its place.
@@ -60,7 +57,7 @@ async def submit_many(
         for begin in range(0, len(places), BATCH):
             batch = places[begin : begin + BATCH]
             try:
-                found = await _submit_batch(rt, connections, [checked[place] for place in batch])
+                found = await _submit_batch(rt, [checked[place] for place in batch])
                 outcomes.update(zip(batch, found, strict=True))
             except Exception as error:
                 errors.append(error)
@@ -139,26 +136,24 @@ class _Batch:
         self.outcomes[place] = SubmitOutcome(SubmitStatus.REFUSED, None, field=field, error=error)
 
 
-async def _submit_batch(
-    rt: Runtime, connections: ConnectionStore, checked: Sequence[_ValidRequest]
-) -> list[SubmitOutcome]:
+async def _submit_batch(rt: Runtime, checked: Sequence[_ValidRequest]) -> list[SubmitOutcome]:
     """Read what the batch needs, store what is not refused, and wake the workers of its lanes."""
     batch = _Batch(checked)
-    await _find_accounts(rt, connections, batch)
+    await _find_accounts(rt, batch)
     await _check_entitlements(rt, batch)
     await _plan_days(rt, batch)
     await _store(rt, batch)
     return [batch.outcomes[place] for place in range(len(checked))]
 
 
-async def _find_accounts(rt: Runtime, connections: ConnectionStore, batch: _Batch) -> None:
+async def _find_accounts(rt: Runtime, batch: _Batch) -> None:
     """Give the jobs the connections of their users, by one read."""
     with_accounts = {sync.name for sync in rt.registry if has_accounts(rt, sync)}
     places = [place for place, new in batch.jobs.items() if new.sync in with_accounts]
     if not places:
         return
     requests = [(batch.checked[place].request, batch.checked[place].sync) for place in places]
-    resolved = await resolve_many(connections, requests)
+    resolved = await resolve_many(rt, requests)
     now = rt.clock.now()
     for place, found in zip(places, resolved, strict=True):
         if isinstance(found, AccountRefusal):

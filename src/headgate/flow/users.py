@@ -10,10 +10,10 @@ from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.flow.erase_user import UserData
+from headgate.flow.runtime import Runtime
 from headgate.flow.submit import check_name
 from headgate.model.erasure import Erasure
 from headgate.model.user import Frequency, User, email_problem, time_problem, zone_problem
-from headgate.ports.users import UserStore
 
 LIST_MAX = 1000
 PLAN_LENGTH_MAX = 50
@@ -27,10 +27,10 @@ _log = get_logger(__name__)
 class Users:
     """The users of an application."""
 
-    def __init__(self, store: UserStore, data: UserData | None) -> None:
-        """Store the users in `store`; `data` is all that is stored of them, if it can be found."""
-        self._store = store
-        self._data = data
+    def __init__(self, rt: Runtime) -> None:
+        """Use the runtime of the application."""
+        self._rt = rt
+        self._store = rt.users
 
     async def get(self, user_id: str) -> User:
         """The user; NotFound until they connect or the application tells of them."""
@@ -116,7 +116,7 @@ class Users:
 
         A wrong id is refused here, before the first row is asked for.
         """
-        return self._known_data.export(check_name("user_id", user_id))
+        return UserData(self._rt).export(check_name("user_id", user_id))
 
     async def forget(
         self,
@@ -133,17 +133,7 @@ class Users:
         After `batches_max` batches it returns, not finished; the workers go on with it.
         """
         _check_line("by", by, BY_LENGTH_MAX)
-        return await self._known_data.forget(user_id, by=by, batches_max=batches_max, told=told)
-
-    async def continue_erasures(self) -> bool:
-        """Do a batch of an erasure that has not finished; False if there is none."""
-        return self._data is not None and await self._data.go_on()
-
-    @property
-    def _known_data(self) -> UserData:
-        if self._data is None:
-            raise InvalidInput("database", "this kind of database cannot erase or export users")
-        return self._data
+        return await UserData(self._rt).forget(user_id, by=by, batches_max=batches_max, told=told)
 
 
 def _check_line(field: str, text: str, length_max: int) -> None:

@@ -16,6 +16,7 @@ from headgate.base.log_events import LogEvent
 from headgate.base.service import Service
 from headgate.flow.claims import LeasedWork
 from headgate.flow.connect import FORGET_MAX
+from headgate.flow.erase_user import UserData
 from headgate.flow.recover import free_probes
 from headgate.flow.runtime import Runtime
 from headgate.ports.signal import CONTROL, OUTBOX, SWEEP
@@ -67,6 +68,7 @@ class Sweeper(Service):
         self._claimed_s_max = max(lease_s, CLAIMED_S_MAX)
         self._sweep_s_max = lease_s * SWEEP_LEASES
         self._rt = rt
+        self._user_data = None if rt.erasures is None else UserData(rt)
         self._keep_jobs = keep_jobs
         self._jobs_after: str | None = None
         self._keep_events = keep_events
@@ -143,10 +145,9 @@ class Sweeper(Service):
 
     async def _go_on_erasing(self) -> bool:
         """Do a batch of an interrupted erasure, if it is time to look; False if there are more."""
-        go_on = self._rt.continue_erasures
-        if go_on is None or self._rt.clock.monotonic() < self._erasures_at:
+        if self._user_data is None or self._rt.clock.monotonic() < self._erasures_at:
             return True
-        if await go_on():
+        if await self._user_data.go_on():
             return False
         self._erasures_at = self._rt.clock.monotonic() + LOOK_EVERY_S
         return True

@@ -32,6 +32,7 @@ from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.schedule import Schedule
 from headgate.ports.auth import AuthContext, Vault
+from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import CredentialStore
 from headgate.ports.items import ItemStore
 from headgate.ports.limiter import Limiter
@@ -49,6 +50,8 @@ from headgate.simulation.loop import SimulationLoop
 from headgate.simulation.virtual_clock import VirtualClock
 from headgate.simulation.worker_locks import WorkerLocks
 from headgate.store.sql import schema
+from headgate.store.sql.api_keys import SqlApiKeys
+from headgate.store.sql.connect_attempts import SqlConnectAttempts
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
@@ -57,6 +60,7 @@ from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.schedules import SqlSchedules
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.store.sql.store import SqlStore
+from headgate.store.sql.users import SqlUsers
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -128,7 +132,7 @@ class Process:
         self.schedule_database = InlineSqliteDatabase(deployment.file, SteppedClock(deployment))
         self.sql_schedules = SqlSchedules(self.schedule_database)
         items = cast(ItemStore, self.faulty(SqlItems(self.database)))
-        connections = cast(CredentialStore, self.faulty(SqlConnections(self.database)))
+        connections = cast(ConnectionStores, self.faulty(SqlConnections(self.database)))
         self.lease = lease = timedelta(seconds=deployment.worker.lease_s)
         joined = [join(self) for join in deployment.joining]
         self._services = [service for each in joined for service in each.services]
@@ -138,6 +142,10 @@ class Process:
         self.runtime = Runtime(
             store=cast(Store, self.faulty(self.sql_store)),
             schedules=self._schedules(deployment),
+            connections=connections,
+            attempts=SqlConnectAttempts(self.database),
+            users=SqlUsers(self.database),
+            api_keys=SqlApiKeys(self.database),
             signal=deployment.signal,
             clock=clock,
             ids=ids,

@@ -1,25 +1,19 @@
 """The way to a provider's API: who is let in without credentials, and who is not."""
 
-import random
 from typing import Any, cast
 
 import pytest
 
-from headgate.base.clock import ManualClock
 from headgate.base.errors import Terminal
-from headgate.base.ids import UlidIds
 from headgate.connectors.auth import ApiToken
 from headgate.flow.credentials import Credentials
 from headgate.flow.open_api import open_api
-from headgate.flow.registry import Registry, Sync
-from headgate.flow.runtime import Runtime
+from headgate.flow.registry import Sync
 from headgate.model.job import Lane
 from headgate.ports.auth import Auth
 from headgate.ports.connector import Chunk, ClientOptions, Context, Http
-from headgate.ports.signal import Signal
-from headgate.ports.store import Store
 from headgate.ports.transport import Transport
-from tests.unit.values import NOW, fetching, gates, make_job
+from tests.unit.values import make_job, runtime
 
 TRANSPORT = cast(Transport, object())
 
@@ -45,19 +39,7 @@ class Api:
 
 async def opened(source: Api, connection_id: str | None, **parts: Any) -> Http | None:
     """The API, as a job of that connection is given it."""
-    clock, rng = ManualClock(NOW), random.Random(0)
-    rt = Runtime(
-        store=cast(Store, None),
-        signal=cast(Signal, None),
-        clock=clock,
-        ids=UlidIds(clock, rng),
-        rng=rng,
-        gates=gates(clock, rng),
-        fetching=fetching(clock),
-        registry=Registry([Sync(name="weather", source=source)]),
-        transport=TRANSPORT,
-        **parts,
-    )
+    rt = runtime(None, Sync(name="weather", source=source), transport=TRANSPORT, **parts)
     gate = rt.gates.of(None, Lane.HOT, "connection_1")
     return await open_api(rt, source, connection_id, make_job(), gate)
 
