@@ -27,13 +27,13 @@ from bench.report import Report, console, is_quick, percentile
 from headgate import (
     ApiDestination,
     App,
-    BackfillRequest,
     Batch,
     Budget,
     Chunk,
     Context,
     DayCost,
     Job,
+    JobRequest,
     JobState,
     Limit,
     Mode,
@@ -370,8 +370,8 @@ class Play:
         last = LAST - timedelta(days=EARLIER_DAYS)
         asked = self._request("ada", last, days)
         began = self.clock.now()
-        first = (await self._app.backfills.forecast(asked)).finish
-        job = (await self._app.backfills.start(asked)).job
+        first = (await self._app.jobs.forecast(asked)).finish
+        job = (await self._app.jobs.submit(asked)).job
         marks, looks = list(LOOKS), dict.fromkeys(LOOKS)
         likely_s = 0.0 if first is None else (first.likely - began).total_seconds()
         every_s = max(LOOK_S_MIN, likely_s / LOOKS_MAX)
@@ -408,18 +408,18 @@ class Play:
                 "live", user_id=f"live {number}", connection_id=f"live-{number}"
             )
 
-    def _request(self, user: str, last: date, days: int) -> BackfillRequest:
-        return BackfillRequest(
+    def _request(self, user: str, last: date, days: int) -> JobRequest:
+        return JobRequest(
             user_id=user,
             source="source",
             destination=None if self.scenario.target is None else "target",
-            start=last - timedelta(days=days - 1),
-            end=last,
+            start_date=last - timedelta(days=days - 1),
+            end_date=last,
             connection_id=user,
         )
 
     async def _start(self, user: str, last: date, days: int) -> Job:
-        return (await self._app.backfills.start(self._request(user, last, days))).job
+        return (await self._app.jobs.submit(self._request(user, last, days))).job
 
     async def _until_done(self, job: Job) -> None:
         while (await self._app.jobs.get(job.id)).state not in JOB.terminal:

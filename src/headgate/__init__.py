@@ -59,7 +59,6 @@ from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.api_keys import ApiKeys
 from headgate.flow.attempts import DrainResult
-from headgate.flow.backfill import BackfillRequest, Backfills
 from headgate.flow.budgets import Budgets
 from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.connect import Connections
@@ -158,8 +157,6 @@ __all__ = [
     "App",
     "Auth",
     "AuthExpired",
-    "BackfillRequest",
-    "Backfills",
     "Batch",
     "Budget",
     "BudgetSpent",

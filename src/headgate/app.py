@@ -29,7 +29,6 @@ from headgate.base.errors import InvalidInput
 from headgate.base.ids import UlidIds, system_random
 from headgate.base.process_name import ProcessName
 from headgate.flow.api_keys import ApiKeys
-from headgate.flow.backfill import Backfills
 from headgate.flow.budgets import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
@@ -334,11 +333,6 @@ class App:
     def api_keys(self) -> ApiKeys:
         """The keys for the HTTP API."""
         return ApiKeys(self._runtime)
-
-    @property
-    def backfills(self) -> Backfills:
-        """Backfills of a user's history: forecast and start them."""
-        return Backfills(self._runtime)
 
     @property
     def connections(self) -> Connections:

@@ -8,9 +8,9 @@ import typer
 
 from headgate.app import App
 from headgate.cli.jobs import JobArgument, JobsArgument, UserOption, retry_job
-from headgate.flow.backfill import BackfillRequest
 from headgate.flow.job_view import JobView
 from headgate.flow.jobs import LIST_MAX
+from headgate.flow.submit import JobRequest
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.model.states import JobState
@@ -76,30 +76,25 @@ def start_backfill(
     json: JsonOption = False,
 ) -> None:
     """Start a backfill, or forecast what it would cost."""
-
-    def request(opened: App) -> BackfillRequest:
-        known = opened.registry.get(sync)
-        return BackfillRequest(
-            user_id=user,
-            source=known.source.name,
-            destination=None if known.destination is None else known.destination.name,
-            start=start,
-            end=end,
-            sync=sync,
-            reprocess=reprocess,
-            connection_id=connection,
-            destination_connection_id=destination_connection,
-            key=key,
-        )
-
+    request = JobRequest(
+        sync=sync,
+        mode=Mode.HISTORY,
+        user_id=user,
+        start_date=start,
+        end_date=end,
+        reprocess=reprocess,
+        connection_id=connection,
+        destination_connection_id=destination_connection,
+        key=key,
+    )
     loaded = load_app(app, None, needs_syncs=True, json=json)
     if dry_run:
-        forecast = run(loaded, lambda opened: opened.backfills.forecast(request(opened)), json=json)
+        forecast = run(loaded, lambda opened: opened.jobs.forecast(request), json=json)
         _print_forecast(forecast, json=json)
         return
 
     async def begin(opened: App) -> tuple[SubmitResult, int]:
-        submitted = await opened.backfills.start(request(opened))
+        submitted = await opened.jobs.submit(request)
         if not json and not submitted.created:
             messages.print("the key was used before: this is the job it started then")
         return submitted, await _print_status(

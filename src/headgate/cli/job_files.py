@@ -13,7 +13,6 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import date, datetime
 from itertools import islice
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
@@ -21,12 +20,9 @@ from typing import IO, NamedTuple
 import msgspec
 
 from headgate.app import App
-from headgate.base.encoding import JsonObject
 from headgate.base.errors import HeadgateError, InvalidInput
-from headgate.flow.registry import Sync
 from headgate.flow.submit import OPTIONS_BYTES_MAX, JobRequest
 from headgate.flow.submit_many import BATCH
-from headgate.model.job import Mode, Reprocess
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.toolkit.commands.loading import FAILED, USAGE, load_app, report_error, run
 from headgate.toolkit.commands.output import amount, counts_text, messages, print_facts
@@ -43,26 +39,6 @@ _WRONG = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<field>[^`]*)`)?", re.DO
 _MISSING = re.compile(r"Object missing required field `(?P<field>.*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`")
 _CHECKING, _SUBMITTING = "checked", "submitted"
-
-
-class JobLine(msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True):
-    """A line of the file: the fields of a job, named as in the API."""
-
-    sync: str
-    user_id: str
-    connection_id: str | None = None
-    destination_connection_id: str | None = None
-    #: Default: the sync's only mode, or full.
-    mode: str | None = None
-    start_date: date | None = None
-    end_date: date | None = None
-    reprocess: str = Reprocess.FAILED.value
-    since: datetime | None = None
-    limit: int | None = None
-    lane: str | None = None
-    key: str | None = None
-    options: JsonObject = {}
-    delay_s: float = 0.0
 
 
 class OutcomeLine(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -126,24 +102,20 @@ def _lines(file: IO[bytes], kept: IO[bytes] | None = None) -> Iterator[tuple[int
             yield number, line
 
 
-_decoder = msgspec.json.Decoder(JobLine)
-# The engine names two fields otherwise.
-_WORDS = {"start": "start_date", "end": "end_date"}
+_decoder = msgspec.json.Decoder(JobRequest)
 
 
 def _read_request(app: App, number: int, line: bytes) -> _Request:
     """The request of a line; InvalidInput names the line and the field."""
     try:
-        given = _decode(line)
-        try:
-            return _Request(number, _to_request(app, given))
-        except InvalidInput as error:
-            raise InvalidInput(_WORDS.get(error.field, error.field), error.problem) from None
+        request = _decode(line)
+        app.jobs.validate(request)
+        return _Request(number, request)
     except InvalidInput as error:
         raise InvalidInput(f"line {number}", f"{error.field}: {error.problem}") from None
 
 
-def _decode(line: bytes) -> JobLine:
+def _decode(line: bytes) -> JobRequest:
     try:
         return _decoder.decode(line.removeprefix(BOM_UTF8))
     except msgspec.ValidationError as error:
@@ -156,38 +128,11 @@ def _wrong_field(told: str) -> InvalidInput:
     if (missing := _MISSING.match(told)) is not None:
         return InvalidInput(missing["field"], "is missing")
     if (unknown := _UNKNOWN.match(told)) is not None:
-        names = ", ".join(JobLine.__struct_fields__)
+        names = ", ".join(JobRequest.__struct_fields__)
         return InvalidInput(unknown["field"], f"is no field of a job; there are: {names}")
     wrong = _WRONG.fullmatch(told)
     assert wrong is not None
     return InvalidInput(wrong["field"] or "job", wrong["problem"])
-
-
-def _to_request(app: App, line: JobLine) -> JobRequest:
-    sync = app.registry.get(line.sync)
-    request = JobRequest(
-        sync=line.sync,
-        user_id=line.user_id,
-        connection_id=line.connection_id,
-        destination_connection_id=line.destination_connection_id,
-        mode=default_mode(sync) if line.mode is None else line.mode,
-        start=line.start_date,
-        end=line.end_date,
-        reprocess=line.reprocess,
-        since=line.since,
-        limit=line.limit,
-        lane=line.lane,
-        key=line.key,
-        options=line.options,
-        delay_s=line.delay_s,
-    )
-    app.jobs.validate(request)
-    return request
-
-
-def default_mode(sync: Sync) -> Mode:
-    """The mode of a job that names none."""
-    return sync.modes[0] if len(sync.modes) == 1 else Mode.FULL
 
 
 # ---- validating --------------------------------------------------------------------------------

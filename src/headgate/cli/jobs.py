@@ -8,10 +8,9 @@ import typer
 
 from headgate.app import App
 from headgate.base.errors import Conflict, InvalidInput
-from headgate.cli.job_files import default_mode, submit_file
+from headgate.cli.job_files import submit_file
 from headgate.flow.job_view import EventPage, JobStatus, JobView
 from headgate.flow.jobs import LIST_MAX
-from headgate.flow.submit import JobRequest
 from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import ConnectionState, JobState
 from headgate.ports.store import SubmitResult
@@ -129,8 +128,8 @@ def submit(
             connection_id=connection,
             destination_connection_id=destination_connection,
             mode=mode,
-            start=start,
-            end=end,
+            start_date=start,
+            end_date=end,
             reprocess=None if reprocess is Reprocess.FAILED else reprocess,
             since=since,
             limit=limit,
@@ -161,8 +160,7 @@ def _check_named(fields: Mapping[str, Any], file: str | None) -> None:
 
 def _submit_one(fields: Mapping[str, Any], app: str | None, *, json: bool) -> None:
     async def use(opened: App) -> tuple[SubmitResult, JobStatus]:
-        mode = default_mode(opened.registry.get(fields["sync"]))
-        submitted = await opened.jobs.start(JobRequest(**{"mode": mode, **fields}))
+        submitted = await opened.jobs.submit(**fields)
         return submitted, await opened.jobs.status(submitted.job.id)
 
     loaded = load_app(app, None, needs_syncs=True, json=json)

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, submit
+from headgate.flow.submit import JobRequest, submit_unchecked
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
@@ -42,7 +42,7 @@ async def ensure(
         raise InvalidInput("mode", "a backfill reads its days once; use submit instead")
     for _ in range(TRIES_MAX):
         try:
-            return await submit(rt, request)
+            return await submit_unchecked(rt, request)
         except ActiveJobExists as active:
             job = await rt.store.get(active.job_id)
         if job.mode is Mode.HISTORY or job.user_id != request.user_id:

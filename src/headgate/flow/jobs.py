@@ -1,24 +1,34 @@
 """The jobs of an application: submitting, reading and controlling them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from typing import Any
 
-from headgate.base.encoding import JsonObject
+from msgspec.structs import replace
+
 from headgate.base.errors import InvalidInput
 from headgate.flow import control
 from headgate.flow.continue_last import continue_last
 from headgate.flow.ensure import ensure
+from headgate.flow.forecast import forecast
 from headgate.flow.job_view import JobStatus, JobView, status_of, views_of
 from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, submit
+from headgate.flow.submit import JobRequest, submit_unchecked
 from headgate.flow.submit_many import submit_many, validate
-from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
+from headgate.model.forecast import Forecast
+from headgate.model.job import Job, JobEvent, Lane, Mode
 from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, LastEvent, SubmitResult
 from headgate.ports.submission import SubmitOutcome
 
 LIST_MAX = 1000
+
+
+def to_request(request: JobRequest | str | None, fields: Mapping[str, Any]) -> JobRequest:
+    """The request, or one of these fields; a text is the name of its sync."""
+    if isinstance(request, JobRequest):
+        return replace(request, **fields)
+    return JobRequest(**fields) if request is None else JobRequest(sync=request, **fields)
 
 
 class Jobs:
@@ -28,59 +38,27 @@ class Jobs:
         """Use the runtime of the application."""
         self._rt = rt
 
-    async def start(self, request: JobRequest) -> SubmitResult:
-        """Submit a job for the user's own connection; the id may be left out if there is only one.
-
-        Raises before writing if anything is wrong, such as another user's connection.
-        """
-        return await submit(self._rt, await resolve_request(self._rt, request))
-
     async def submit(
-        self,
-        sync: str,
-        *,
-        user_id: str,
-        connection_id: str,
-        destination_connection_id: str | None = None,
-        mode: Mode | str = Mode.FULL,
-        start: date | None = None,
-        end: date | None = None,
-        reprocess: Reprocess | str = Reprocess.FAILED,
-        since: datetime | None = None,
-        limit: int | None = None,
-        lane: Lane | str | None = None,
-        key: str | None = None,
-        options: JsonObject | None = None,
-        delay_s: float = 0.0,
+        self, request: JobRequest | str | None = None, /, **fields: Any
     ) -> SubmitResult:
-        """Submit a job for a sync and a connection; `JobRequest` describes the fields.
+        """Submit a job: a request, or its fields as keywords; a text is the name of the sync.
 
-        It does not check whose connection it is; `start` does, and also finds the connection.
+        The connection is the user's own, found if there is only one. Raises before writing if
+        anything is wrong, such as another user's connection, which is NotFound.
         """
-        request = JobRequest(
-            sync=sync,
-            user_id=user_id,
-            connection_id=connection_id,
-            destination_connection_id=destination_connection_id,
-            mode=mode,
-            start=start,
-            end=end,
-            reprocess=reprocess,
-            since=since,
-            limit=limit,
-            lane=lane,
-            key=key,
-            options=options or {},
-            delay_s=delay_s,
-        )
-        return await submit(self._rt, request)
+        request = to_request(request, fields)
+        return await submit_unchecked(self._rt, await resolve_request(self._rt, request))
+
+    async def forecast(self, request: JobRequest | str | None = None, /, **fields: Any) -> Forecast:
+        """The forecast for the same backfill: requests, and when it would end; starts nothing."""
+        return await forecast(self._rt, to_request(request, fields))
 
     async def submit_many(self, requests: Iterable[JobRequest]) -> Sequence[SubmitOutcome]:
         """Submit many jobs; the outcomes are in the order of the requests.
 
         All requests are validated before anything is written: InvalidInput names the place and the
-        field of one that is wrong. Connections are found and checked as by `start`. A thousand jobs
-        at a time are stored in one transaction, and two transactions at the same time; if one
+        field of one that is wrong. Connections are found and checked as by `submit`. A thousand
+        jobs at a time are stored in one transaction, and two transactions at the same time; if one
         fails, no other is begun, and a call with the same keys goes on. The jobs of a user are
         stored in the order of their requests.
         """
@@ -94,31 +72,15 @@ class Jobs:
         validate(self._rt, request)
 
     async def ensure(
-        self,
-        sync: str,
-        *,
-        user_id: str,
-        connection_id: str,
-        mode: Mode | str = Mode.FULL,
-        since: datetime | None = None,
-        lane: Lane | str | None = None,
-        options: JsonObject | None = None,
-        restart: bool = False,
+        self, request: JobRequest | str | None = None, /, *, restart: bool = False, **fields: Any
     ) -> SubmitResult:
         """Submit a job, or make the active job of the sync and connection run again.
 
         Call it after storing new work for the job: a chunk begins after this call. With `restart`,
-        a sleeping job starts from the beginning instead of its cursor.
+        a sleeping job starts from the beginning instead of its cursor. A connection whose user has
+        to sign in again is no obstacle: the job says so.
         """
-        request = JobRequest(
-            sync=sync,
-            user_id=user_id,
-            connection_id=connection_id,
-            mode=mode,
-            since=since,
-            lane=lane,
-            options=options or {},
-        )
+        request = await resolve_request(self._rt, to_request(request, fields), signed_in=False)
         return await ensure(self._rt, request, restart=restart)
 
     async def continue_last(
@@ -134,7 +96,7 @@ class Jobs:
 
         The last job failed or was cancelled; the new one has its mode, parameters, checkpoint and
         counts. Jobs without a checkpoint, and those to `ignore`, are passed over. Raises
-        IllegalTransition if there is nothing to continue. The connection is found as by `start`.
+        IllegalTransition if there is nothing to continue. The connection is found as by `submit`.
         """
         request = JobRequest(sync=sync, user_id=user_id, connection_id=connection_id, key=key)
         resolved = await resolve_request(self._rt, request)

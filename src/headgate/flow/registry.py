@@ -253,8 +253,10 @@ class Registry:
         """The sync of that name, if it is declared."""
         return self._syncs.get(name)
 
-    def get(self, name: str) -> Sync:
+    def get(self, name: str | None) -> Sync:
         """The sync of that name; UnknownSync, with the names of all syncs, if there is none."""
+        if name is None:
+            raise InvalidInput("sync", "is missing; name a sync, or a source")
         sync = self.find(name)
         if sync is None:
             raise UnknownSync(name, list(self._syncs))

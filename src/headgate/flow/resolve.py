@@ -1,4 +1,4 @@
-"""Finding the user's connections for jobs: the named connection, or the only one."""
+"""Finding what a request for a job leaves out: the sync, and the user's connections."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from headgate.base.errors import Conflict, HeadgateError, InvalidInput, NotFound
 from headgate.flow.find_connection import choose_connection, find_connection
-from headgate.flow.registry import Sync, auth_of, title_of
+from headgate.flow.registry import Registry, Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check_name
 from headgate.model.connection import Connection
+from headgate.model.job import Mode
 from headgate.ports.connector import Destination, Source
 
 
@@ -30,9 +31,15 @@ class AccountRefusal(NamedTuple):
     error: HeadgateError
 
 
-async def resolve_request(rt: Runtime, request: JobRequest) -> JobRequest:
-    """The request with the user's connections filled in; raises if one cannot be used."""
+async def resolve_request(
+    rt: Runtime, request: JobRequest, *, signed_in: bool = True
+) -> JobRequest:
+    """The request with its sync and the user's own connections; raises if one cannot be used.
+
+    Without `signed_in`, a connection may be one whose user has to sign in again first.
+    """
     check_name("user_id", request.user_id)
+    request = with_sync(rt.registry, request)
     sync = rt.registry.get(request.sync)
     found: dict[str, str] = {}
     accounts = _accounts(request, sync) if has_accounts(rt, sync) else ()
@@ -44,10 +51,40 @@ async def resolve_request(rt: Runtime, request: JobRequest) -> JobRequest:
             given=given,
             title=title_of(end),
             field=field,
-            signed_in=True,
+            signed_in=signed_in,
         )
         found[field] = connection.id
     return fill_in(request, sync, found)
+
+
+def with_sync(registry: Registry, request: JobRequest) -> JobRequest:
+    """The request with its sync, which has the request's source and destination."""
+    if request.source is None:
+        return request
+    mode = Mode.HISTORY if request.mode is None else request.mode
+    wanted = request.source, request.destination
+    syncs = [sync for sync in registry if mode in sync.modes]
+    found = [sync for sync in syncs if _ends(sync) == wanted]
+    if not found:
+        routes = ", ".join(sorted({_route(*_ends(sync)) for sync in syncs})) or "none"
+        known = any(sync.source.name == request.source for sync in syncs)
+        raise InvalidInput(
+            "destination" if known else "source",
+            f"no sync imports {mode} {_route(*wanted)}; there are: {routes}",
+        )
+    named = [sync for sync in found if request.sync in (None, sync.name)]
+    if len(named) != 1:
+        names = ", ".join(sync.name for sync in found)
+        raise InvalidInput("sync", f"name one of these {_route(*wanted)}: {names}")
+    return replace(request, sync=named[0].name, source=None, destination=None, mode=mode)
+
+
+def _ends(sync: Sync) -> tuple[str, str | None]:
+    return sync.source.name, None if sync.destination is None else sync.destination.name
+
+
+def _route(source: str, destination: str | None) -> str:
+    return f"from {source}" + ("" if destination is None else f" to {destination}")
 
 
 async def resolve_many(

@@ -26,28 +26,35 @@ DELAY_S_MAX = 366 * 24 * 3600.0
 _REPROCESS, _LANES = tuple(Reprocess), tuple(Lane)
 
 
-class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A caller's request for a job."""
+class JobRequest(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A request for a job of a user: the sync, or its source and destination, and what to read."""
 
-    sync: str
+    #: Needed only if several syncs have this source and destination.
+    sync: str | None = None
+    source: str | None = None
+    #: None: the records stay in Headgate's own database.
+    destination: str | None = None
     user_id: str
-    #: The user's connection to the source. `Jobs.start` finds it if the user has only one.
+    #: The user's connection to the source; it is found if the user has only one.
     connection_id: str | None = None
     #: The same for the destination, if it has users.
     destination_connection_id: str | None = None
-    mode: Mode | str = Mode.FULL
+    #: By default the sync's only mode, or full; of a source without a sync, history.
+    mode: str | None = None
     #: Mode history: the first and the last day, both included. Days are UTC days.
-    start: date | None = None
-    end: date | None = None
+    start_date: date | None = None
+    end_date: date | None = None
     #: Mode history: which days are read again; by default those that failed.
-    reprocess: Reprocess | str = Reprocess.FAILED
+    reprocess: str = Reprocess.FAILED.value
     #: Mode since: read what changed after this time; None: after the stored high-water mark, or
     #: everything if there is none.
     since: datetime | None = None
     #: Mode limit: at most so many records.
     limit: int | None = None
     #: Hot or cold; by default a backfill is cold and everything else hot.
-    lane: Lane | str | None = None
+    lane: str | None = None
     #: The idempotency key: the same key returns the same job.
     key: str | None = None
     #: Passed to the source unchanged.
@@ -56,8 +63,11 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     delay_s: float = 0.0
 
 
-async def submit(rt: Runtime, request: JobRequest) -> SubmitResult:
-    """Store the job and wake the workers. Raises before writing if anything is wrong."""
+async def submit_unchecked(rt: Runtime, request: JobRequest) -> SubmitResult:
+    """Store the job and wake the workers. Raises before writing if anything is wrong.
+
+    Whose connection it is was checked already: `Jobs.submit` does, for everybody else.
+    """
     sync = rt.registry.get(request.sync)
     checked = check(request, sync, job_id=rt.ids.new("job"), now=rt.clock.now())
     await check_entitlement(rt, checked)
@@ -161,7 +171,7 @@ def _destination_connection(request: JobRequest, sync: Sync) -> str | None:
     return None if given is None else check_name(field, given)
 
 
-def _reprocess(reprocess: Reprocess | str, mode: Mode) -> Reprocess:
+def _reprocess(reprocess: str, mode: Mode) -> Reprocess:
     if reprocess not in _REPROCESS:
         raise InvalidInput("reprocess", f"{str(reprocess)!r} is not one of {', '.join(Reprocess)}")
     if mode is not Mode.HISTORY and reprocess != Reprocess.FAILED:
@@ -169,7 +179,9 @@ def _reprocess(reprocess: Reprocess | str, mode: Mode) -> Reprocess:
     return reprocess if isinstance(reprocess, Reprocess) else Reprocess(reprocess)
 
 
-def _mode(mode: Mode | str, sync: Sync) -> Mode:
+def _mode(mode: str | None, sync: Sync) -> Mode:
+    if mode is None:
+        return sync.modes[0] if len(sync.modes) == 1 else Mode.FULL
     if mode not in sync.modes:
         raise InvalidInput("mode", f"{str(mode)!r} is not one of {', '.join(sync.modes)}")
     return mode if isinstance(mode, Mode) else Mode(mode)
@@ -198,18 +210,19 @@ def check_name(field: str, value: str) -> str:
 
 def _range(request: JobRequest, mode: Mode, now: datetime) -> tuple[date | None, date | None]:
     if mode is not Mode.HISTORY:
-        if request.start is not None or request.end is not None:
-            field = "end" if request.start is None else "start"
+        if request.start_date is not None or request.end_date is not None:
+            field = "end_date" if request.start_date is None else "start_date"
             raise InvalidInput(field, f"only mode history takes it, not mode {mode.value}")
         return None, None
     today = now.astimezone(UTC).date()
-    start, end = _day("start", request.start), _day("end", request.end)
+    start, end = _day("start_date", request.start_date), _day("end_date", request.end_date)
     if end < start:
-        raise InvalidInput("end", f"{end} lies before the first day, {start}")
+        raise InvalidInput("end_date", f"{end} lies before the first day, {start}")
     if end > today:
-        raise InvalidInput("end", f"{end} lies in the future; the last day is today, {today} UTC")
+        problem = f"{end} lies in the future; the last day is today, {today} UTC"
+        raise InvalidInput("end_date", problem)
     if (end - start).days >= RANGE_DAYS_MAX:
-        raise InvalidInput("start", f"the range is longer than {RANGE_DAYS_MAX} days")
+        raise InvalidInput("start_date", f"the range is longer than {RANGE_DAYS_MAX} days")
     return start, end
 
 

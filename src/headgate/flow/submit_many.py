@@ -13,7 +13,7 @@ import msgspec
 
 from headgate.base.errors import HeadgateError, InvalidInput, PlanRequired
 from headgate.flow.registry import Sync
-from headgate.flow.resolve import AccountRefusal, fill_in, has_accounts, resolve_many
+from headgate.flow.resolve import AccountRefusal, fill_in, has_accounts, resolve_many, with_sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.submit import JobRequest, check, check_name, with_plan
 from headgate.model.job import Lane, Reprocess
@@ -115,6 +115,7 @@ async def _check_all(rt: Runtime, requests: Iterable[JobRequest]) -> list[_Valid
 
 def _check(rt: Runtime, request: JobRequest, *, job_id: str, now: datetime) -> _ValidRequest:
     check_name("user_id", request.user_id)
+    request = with_sync(rt.registry, request)
     sync = rt.registry.get(request.sync)
     return _ValidRequest(request, sync, check(fill_in(request, sync), sync, job_id=job_id, now=now))
 

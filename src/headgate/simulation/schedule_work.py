@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select, text
 from headgate.base.errors import Transient
 from headgate.flow.registry import Sync
 from headgate.flow.schedules import Schedules
-from headgate.flow.submit import JobRequest, submit
+from headgate.flow.submit import JobRequest, submit_unchecked
 from headgate.model.job import EventKind
 from headgate.model.record import Record
 from headgate.model.schedule import CatchUp, Schedule, TickKind
@@ -140,7 +140,7 @@ class ScheduleWorkload(Workload):
     async def _submit(self, draw: Random) -> None:
         user = draw.choice(self._users)
         sync = draw.choice(SCHEDULES).sync
-        await submit(
+        await submit_unchecked(
             self.stage.client.runtime, JobRequest(sync=sync, user_id=user, connection_id=user)
         )
 

@@ -60,8 +60,8 @@ class SyncWorkload(JobWorkload):
             user_id=f"user-{number}",
             connection_id=f"connection-{int(chance * 1000) % 3}",
             mode=Mode.HISTORY if history else Mode.FULL,
-            start=END - timedelta(days=int(chance * 17)) if history else None,
-            end=END if history else None,
+            start_date=END - timedelta(days=int(chance * 17)) if history else None,
+            end_date=END if history else None,
             # Mostly read all days again; now and then only those that are missing.
             reprocess=Reprocess.ALL if chance < 0.4 else Reprocess.FAILED,
             key=f"{number}-{self.stage.loop.time()}",

@@ -186,8 +186,8 @@ class UploadWorkload(JobWorkload):
             user_id=f"athlete-{number}",
             connection_id=f"watch-{number}",
             mode=Mode.HISTORY if history else Mode.FULL,
-            start=END - timedelta(days=int(chance * 20)) if history else None,
-            end=END if history else None,
+            start_date=END - timedelta(days=int(chance * 20)) if history else None,
+            end_date=END if history else None,
             reprocess=Reprocess.ALL if chance < 0.3 else Reprocess.FAILED,
             key=f"upload-{next(self._keys)}",
         )

@@ -16,7 +16,7 @@ from headgate.base.errors import ActiveJobExists, Conflict, StoreError
 from headgate.flow import control
 from headgate.flow.outbox import OutboxSettings
 from headgate.flow.registry import Sync
-from headgate.flow.submit import JobRequest, submit
+from headgate.flow.submit import JobRequest, submit_unchecked
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.job import Job, Lane
@@ -133,7 +133,7 @@ class JobWorkload(Workload):
         """Submit like a client that may lose the response: repeat the request with its key."""
         for _ in range(SUBMITS_MAX):
             try:
-                job = (await submit(self.stage.client.runtime, request)).job
+                job = (await submit_unchecked(self.stage.client.runtime, request)).job
             except ActiveJobExists:
                 return
             except StoreError:

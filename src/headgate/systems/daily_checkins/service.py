@@ -14,7 +14,6 @@ from headgate import (
     ConnectionState,
     InvalidInput,
     Job,
-    JobRequest,
     JobState,
     Mode,
     NotFound,
@@ -118,14 +117,12 @@ class CheckIns:
         Raises ActiveJobExists, which names the job, while an import of the connection is active:
         that one is left alone.
         """
-        return await self._app.jobs.start(
-            JobRequest(
-                sync=SYNC,
-                user_id=user_id,
-                connection_id=connection_id,
-                mode=Mode.FULL if full else Mode.SINCE,
-                key=key,
-            )
+        return await self._app.jobs.submit(
+            SYNC,
+            user_id=user_id,
+            connection_id=connection_id,
+            mode=Mode.FULL if full else Mode.SINCE,
+            key=key,
         )
 
     async def list(

@@ -4,7 +4,8 @@ The specification has five words for a job's status. Further fields have our own
 is a table of names over the one representation of a job.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,8 +15,9 @@ from starlette.responses import Response
 
 from headgate import (
     App,
-    BackfillRequest,
+    InvalidInput,
     Job,
+    JobRequest,
     JobState,
     JobStatus,
     JobView,
@@ -31,8 +33,7 @@ from headgate.toolkit.api.jobs import (
     NOT_MODIFIED,
     After,
     Limit,
-    rename_fields,
-    start_backfill,
+    start_job,
 )
 from headgate.toolkit.api.models import fields_of, make_model
 from headgate.toolkit.api.route import (
@@ -48,7 +49,8 @@ from headgate.toolkit.api.route import (
 
 TheirJobId = Annotated[str, Path(alias="jobId", pattern=JOB_ID, description="The job.")]
 _CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
-_ENGINE_WORDS = {"start": "startDate", "end": "endDate", "user_id": "userId"}
+#: The engine's names of fields, with the seed's.
+_WORDS = {"start_date": "startDate", "end_date": "endDate", "user_id": "userId"}
 
 routes = router("/jobs", "Historical jobs")
 
@@ -157,6 +159,15 @@ HistoricalPage = make_model(
 )
 
 
+@contextmanager
+def _named_as_sent() -> Iterator[None]:
+    """Name a wrong field as the caller knows it."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(_WORDS.get(error.field, error.field), error.problem) from None
+
+
 @routes.post(
     "",
     operation_id="start_historical_job",
@@ -170,16 +181,16 @@ async def start(
     request: Request, app: TheApp, caller: TheCaller, key: JobKey, body: StartHistorical
 ) -> Response:
     """Store a job that reads each day of the range, the newest first."""
-    with rename_fields(_ENGINE_WORDS):
-        wanted = BackfillRequest(
+    with _named_as_sent():
+        wanted = JobRequest(
             user_id=caller.require_user(body.userId),
             source=body.source,
             destination=body.destination,
-            start=body.startDate,
-            end=body.endDate,
+            start_date=body.startDate,
+            end_date=body.endDate,
             key=key,
         )
-        job = await start_backfill(app, caller, wanted)
+        job = await start_job(app, caller, wanted)
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/jobs/{job.id}/status"}
     return responses.etag_response(

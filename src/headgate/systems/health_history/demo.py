@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import typer
 
-from headgate import BackfillRequest, HeadgateError, Job, JobState, JobStatus
+from headgate import HeadgateError, Job, JobRequest, JobState, JobStatus
 from headgate.systems.health_history.demo_text import duration_text, next_steps, sharers
 from headgate.systems.health_history.stage import DemoStage, open_stage
 from headgate.toolkit.commands.command_line import example
@@ -109,7 +109,7 @@ class _Demo:
             web = build_site(self._app, self._stage.keys, self._stage.public_url)
             async with http_server(web, self._stage.listener, stop_s=1), self._working():
                 if job is None:
-                    job = (await self._app.backfills.start(self._request())).job
+                    job = (await self._app.jobs.submit(self._request())).job
                 status = await self._watch(job, stop)
                 if status.ended:
                     self._stage.folder.end()
@@ -155,14 +155,14 @@ class _Demo:
             "on from there."
         )
 
-    def _request(self) -> BackfillRequest:
+    def _request(self) -> JobRequest:
         yesterday = self._app.clock.now().date() - timedelta(days=1)
-        return BackfillRequest(
+        return JobRequest(
             user_id=USER,
             source="fitbit",
             destination="strava",
-            start=yesterday - timedelta(days=self._days - 1),
-            end=yesterday,
+            start_date=yesterday - timedelta(days=self._days - 1),
+            end_date=yesterday,
         )
 
     async def _connect(self, source: str) -> None:
@@ -180,7 +180,7 @@ class _Demo:
         await connections.finish(user_id=USER, session=SESSION, redirect_uri=back, query=answered)
 
     async def _print_forecast(self) -> None:
-        made = await self._app.backfills.forecast(self._request())
+        made = await self._app.jobs.forecast(self._request())
         requests = " and ".join(
             f"{each.least:,} to {each.most:,} requests to {each.provider}" for each in made.requests
         )

@@ -12,7 +12,6 @@ from headgate import (
     IllegalTransition,
     InvalidInput,
     Job,
-    JobRequest,
     JobState,
     Mode,
     NotFound,
@@ -88,17 +87,15 @@ class NotesIndex:
             confirmed_pages=await self._confirm(request) if request.deletes else 0,
             dry_run=request.dry_run,
         )
-        return await self._app.jobs.start(
-            JobRequest(
-                sync=NAME,
-                user_id=request.user_id,
-                connection_id=request.connection_id,
-                mode=request.mode,
-                since=None if request.since is None else _time(request.since),
-                limit=request.limit,
-                options=msgspec.to_builtins(options),
-                key=request.key,
-            )
+        return await self._app.jobs.submit(
+            NAME,
+            user_id=request.user_id,
+            connection_id=request.connection_id,
+            mode=request.mode,
+            since=None if request.since is None else _time(request.since),
+            limit=request.limit,
+            options=msgspec.to_builtins(options),
+            key=request.key,
         )
 
     async def resume(

@@ -1,7 +1,5 @@
 """Parts that every API about jobs shares: request parameters, starting a job, the response."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastapi import Query, Request
@@ -9,7 +7,7 @@ from starlette.responses import Response
 
 from headgate.app import App
 from headgate.base.errors import InvalidInput
-from headgate.flow.backfill import BackfillRequest
+from headgate.flow.submit import JobRequest
 from headgate.model.job import Job
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller
@@ -20,8 +18,6 @@ PAGE_MAX = 200
 JOB_ID = r"^[A-Za-z0-9_-]{1,100}$"
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="How many, at most.")]
 After = Annotated[Name | None, Query(description="`next_cursor` of the page before.")]
-#: The engine's names of fields, with the API's.
-ENGINE_WORDS = {"start": "start_date", "end": "end_date"}
 #: The OpenAPI response of a request that starts a job.
 ACCEPTED: dict[int | str, dict[str, Any]] = {
     202: {
@@ -34,21 +30,22 @@ NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def start_backfill(app: App, caller: Caller, wanted: BackfillRequest) -> Job:
-    """Start the backfill; with a key that was used before, return the job it started then."""
-    check_connection(app, caller, wanted.source, wanted.connection_id)
-    return (await app.backfills.start(wanted)).job
+async def start_job(app: App, caller: Caller, wanted: JobRequest) -> Job:
+    """Start the job; with a key that was used before, return the job it started then."""
+    check_connection(app, caller, wanted)
+    return (await app.jobs.submit(wanted)).job
 
 
-def check_connection(app: App, caller: Caller, source: str, named: str | None) -> None:
+def check_connection(app: App, caller: Caller, wanted: JobRequest) -> None:
     """Refuse a user's key that names a foreign connection of a source without accounts.
 
     At such a source a connection is only a name, and a user's own is the user's id. Where there are
     accounts, the store knows whose each connection is.
     """
-    if caller.is_admin or source in app.registry.auths or named in (None, caller.owner):
-        return
-    raise InvalidInput("connection_id", f"users have no accounts at {source}: leave it out")
+    source = wanted.source or app.registry.get(wanted.sync).source.name
+    own = wanted.connection_id in (None, caller.owner)
+    if not (own or caller.is_admin or source in app.registry.auths):
+        raise InvalidInput("connection_id", f"users have no accounts at {source}: leave it out")
 
 
 async def accepted_response(request: Request, app: App, caller: Caller, job: Job) -> Response:
@@ -58,14 +55,3 @@ async def accepted_response(request: Request, app: App, caller: Caller, job: Job
     return responses.etag_response(
         request, view_for_caller(status, caller), status=202, headers=location
     )
-
-
-@contextmanager
-def rename_fields(words: Mapping[str, str]) -> Iterator[None]:
-    """Name a wrong field as the caller knows it, where the engine's name differs."""
-    try:
-        yield
-    except InvalidInput as error:
-        if error.field not in words:
-            raise
-        raise InvalidInput(words[error.field], error.problem) from None

@@ -17,7 +17,7 @@ from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.toolkit.api import examples, idempotency, problems, responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import Name, StartSync, request_config
-from headgate.toolkit.api.jobs import ENGINE_WORDS, check_connection, rename_fields
+from headgate.toolkit.api.jobs import check_connection
 from headgate.toolkit.api.limits import large_body
 from headgate.toolkit.api.models import model_of
 from headgate.toolkit.api.route import (
@@ -138,7 +138,7 @@ async def start_many(app: TheApp, caller: TheCaller, key: JobKey, body: StartJob
     """
     requests = []
     for place, job in enumerate(body.jobs):
-        with _at_place(place), rename_fields(ENGINE_WORDS):
+        with _at_place(place):
             requests.append(_request(app, caller, job, key=key and f"{key}[{place}]"))
             app.jobs.validate(requests[-1])
     return responses.json_response(_results(await app.jobs.submit_many(requests)))
@@ -146,21 +146,21 @@ async def start_many(app: TheApp, caller: TheCaller, key: JobKey, body: StartJob
 
 def _request(app: App, caller: Caller, job: BatchJob, *, key: str | None) -> JobRequest:
     """The request for a job, which is one of the caller's own user."""
-    user_id = caller.require_user(job.user_id)
-    check_connection(app, caller, app.registry.get(job.sync).source.name, job.connection_id)
-    return JobRequest(
+    wanted = JobRequest(
         sync=job.sync,
-        user_id=user_id,
+        user_id=caller.require_user(job.user_id),
         connection_id=job.connection_id,
         destination_connection_id=job.destination_connection_id,
         mode=job.mode,
-        start=job.start_date,
-        end=job.end_date,
+        start_date=job.start_date,
+        end_date=job.end_date,
         reprocess=job.reprocess,
         since=job.since,
         limit=job.limit,
         key=key if job.key is None else idempotency.job_key(caller.key.id, job.key),
     )
+    check_connection(app, caller, wanted)
+    return wanted
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from headgate.app import App
-from headgate.flow.backfill import BackfillRequest
 from headgate.flow.job_view import DayPage, EventPage, day_view
+from headgate.flow.submit import JobRequest
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.toolkit.api import examples, responses
@@ -39,7 +39,6 @@ from headgate.toolkit.api.event_stream import (
 from headgate.toolkit.api.job_stream import end_frame, event_frame, job_stream, shown_to
 from headgate.toolkit.api.jobs import (
     ACCEPTED,
-    ENGINE_WORDS,
     JOB_ID,
     NOT_MODIFIED,
     PAGE_MAX,
@@ -47,8 +46,7 @@ from headgate.toolkit.api.jobs import (
     Limit,
     accepted_response,
     check_connection,
-    rename_fields,
-    start_backfill,
+    start_job,
 )
 from headgate.toolkit.api.route import (
     IDEMPOTENT,
@@ -102,23 +100,21 @@ async def start(
     request: Request, app: TheApp, caller: TheCaller, key: JobKey, body: StartJob
 ) -> Response:
     """Store a job that reads each day of the range, the newest first."""
-    wanted = BackfillRequest(
+    wanted = JobRequest(
         user_id=caller.require_user(body.user_id),
         source=body.source,
         destination=body.destination,
-        start=body.start_date,
-        end=body.end_date,
+        start_date=body.start_date,
+        end_date=body.end_date,
         reprocess=body.reprocess,
         connection_id=body.connection_id,
         destination_connection_id=body.destination_connection_id,
         key=key,
     )
-    with rename_fields(ENGINE_WORDS):
-        if body.dry_run:
-            check_connection(app, caller, wanted.source, wanted.connection_id)
-            return responses.json_response(await app.backfills.forecast(wanted))
-        job = await start_backfill(app, caller, wanted)
-    return await accepted_response(request, app, caller, job)
+    if body.dry_run:
+        check_connection(app, caller, wanted)
+        return responses.json_response(await app.jobs.forecast(wanted))
+    return await accepted_response(request, app, caller, await start_job(app, caller, wanted))
 
 
 # ---- following ---------------------------------------------------------------------------------

@@ -9,10 +9,8 @@ from headgate.flow.submit import ID_LENGTH_MAX, JobRequest
 from headgate.toolkit.api.documents import JobModel, StartSync
 from headgate.toolkit.api.jobs import (
     ACCEPTED,
-    ENGINE_WORDS,
     accepted_response,
-    check_connection,
-    rename_fields,
+    start_job,
 )
 from headgate.toolkit.api.route import IDEMPOTENT, JobKey, TheApp, TheCaller, post_problems, router
 
@@ -46,15 +44,11 @@ async def start(
         connection_id=body.connection_id,
         destination_connection_id=body.destination_connection_id,
         mode=body.mode,
-        start=body.start_date,
-        end=body.end_date,
+        start_date=body.start_date,
+        end_date=body.end_date,
         reprocess=body.reprocess,
         since=body.since,
         limit=body.limit,
         key=key,
     )
-    source = app.registry.get(name).source.name
-    check_connection(app, caller, source, body.connection_id)
-    with rename_fields(ENGINE_WORDS):
-        submitted = await app.jobs.start(wanted)
-    return await accepted_response(request, app, caller, submitted.job)
+    return await accepted_response(request, app, caller, await start_job(app, caller, wanted))
