@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import event
 
 from headgate import App, Chunk, Context, Job, JobState, RateLimited, Sync
 from headgate.store.sql.sqlite import InlineSqliteDatabase
@@ -81,10 +81,10 @@ def count_statements(app: App) -> Counter[str]:
     """Counts what the application sends to its database."""
     database = app._database
     assert isinstance(database, InlineSqliteDatabase)
-    engine: Engine = database._engine
     counted: Counter[str] = Counter()
 
-    @event.listens_for(engine, "before_cursor_execute")
+    @event.listens_for(database._engine, "before_cursor_execute")
+    @event.listens_for(database._reading, "before_cursor_execute")
     def count(conn: object, cursor: object, statement: str, *rest: object) -> None:
         counted[statement.split()[0]] += 1
 
