@@ -265,24 +265,26 @@ async def test_the_progress_of_a_connection_is_what_is_left_of_its_items(
     await registered(items, 2, lane=Lane.HOT)
     await registered(items, 1, collection="strava.activities")
     await registered(items, 1, connection_id="connection_2")
-    both = [STREAMS, "strava.activities"]
+    streams, activities = (STREAMS, "connection_1"), ("strava.activities", "connection_1")
+    of = [streams, activities, (STREAMS, "connection_2"), ("none", "connection_2")]
 
-    async def progress(of: list[str], **fields: Any) -> tuple[int, int]:
-        found = await items.progress_of_connection(of, "connection_1", **fields)
-        return sum(found.states.values()), found.left
+    async def progress(**fields: Any) -> list[tuple[int, int]]:
+        found = await items.progress_of_connections(of, **fields)
+        return [(sum(found[each].states.values()), found[each].left) for each in of]
 
     # Then those are left that are still to be fetched; what failed for good is not
-    assert await progress([STREAMS]) == (6, 3)
-    assert await progress(both) == (7, 4)
-    assert await progress(both, lane=Lane.HOT) == (2, 2)
-    assert await progress(both, since=began) == (4, 4)
-    assert await progress(["none"]) == (0, 0)
+    assert await progress() == [(6, 3), (1, 1), (1, 1), (0, 0)]
+    assert await progress(lane=Lane.HOT) == [(2, 2), (0, 0), (0, 0), (0, 0)]
+    assert await progress(since=began) == [(3, 3), (1, 1), (1, 1), (0, 0)]
     [hot, *_] = await claim(items, 1, lane=Lane.HOT)
     await settled(items, change.succeed(hot), DOCUMENT)
-    assert await progress(both, since=began) == (4, 3)
-    found = await items.progress_of_connection([STREAMS], "connection_1")
+    assert await progress(since=began) == [(3, 2), (1, 1), (1, 1), (0, 0)]
+    found = (await items.progress_of_connections([streams]))[streams]
     assert (found.states[ItemState.SUCCESS], found.states[ItemState.FAILED]) == (2, 2)
     assert set(found.states) == set(ItemState)
+    # And none is told of but those that were asked for
+    assert [*await items.progress_of_connections(of[1:])] == of[1:]
+    assert await items.progress_of_connections([]) == {}
 
 
 async def _claimed(items: ItemStore, count: int) -> Sequence[Item]:

@@ -69,6 +69,12 @@ async def progress(items: SqlItems) -> None:
     assert sum(counted.values()) == 1000
 
 
+async def progress_of_connections(items: SqlItems) -> None:
+    some = [(STREAMS, "connection_7"), (STREAMS, "connection_9")]
+    counted = await items.progress_of_connections(some)
+    assert [sum(counted[each].states.values()) for each in some] == [1000, 1000]
+
+
 async def count_items(items: SqlItems) -> None:
     counted = await items.count_items(STREAMS)
     # But for what was forgotten.
@@ -124,6 +130,9 @@ ASKS: dict[str, Ask[SqlItems]] = {
     ),
     "serve": Ask(lambda items: items.serve("filled_108", user_id="user_0"), {"SELECT": _BY_ID}),
     "progress": Ask(progress, {"SELECT": "ix_headgate_items_counted"}),
+    "progress of connections": Ask(
+        progress_of_connections, {"SELECT": "uq_headgate_items_external"}
+    ),
     "stuck": Ask(stuck, {"SELECT": "ix_headgate_items_counted"}),
     "limited": Ask(
         lambda items: items.count_limited(STREAMS, within=timedelta(seconds=600)),

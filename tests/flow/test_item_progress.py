@@ -4,13 +4,16 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from headgate import Sync
 from headgate.base.errors import Malformed, NoData
 from headgate.flow.fetch_item import JobItems
 from headgate.flow.item_progress import with_present_progress
 from headgate.model.job import Lane, Progress
 from headgate.model.states import ItemState, JobState
 from tests.flow.test_items import CONNECTION, STREAMS, Place, Provider, with_place
+from tests.flow.test_lanes import busy, count_statements
 from tests.unit.values import make_job
+from tests.worlds import World, with_world
 
 
 @with_place
@@ -21,7 +24,7 @@ async def test_a_job_is_shown_with_the_items_as_they_are_now(place: Place) -> No
     await place.work.fetch_due(place.ctx, STREAMS, Provider(c=NoData()).fetch, limit=3)
     await place.register("d")
 
-    shown = await with_present_progress(place.items, job)
+    [shown] = await with_present_progress(place.items, [job])
 
     assert (job.progress.done, job.progress.total) == (0, 3)
     assert (shown.progress.done, shown.progress.total) == (3, 4)
@@ -39,13 +42,31 @@ async def test_other_jobs_are_shown_as_they_were_stored(place: Place) -> None:
     job = make_job(connection_id=CONNECTION, progress=counted)
     await place.register("c")
 
-    for stored in (
+    stored = [
         # One that has ended, one that is still listing, and one that fetches no items.
         replace(job, state=JobState.SUCCESS),
         replace(job, progress=replace(counted, total=None)),
         replace(job, progress=Progress(done=4, total=9)),
-    ):
-        assert await with_present_progress(place.items, stored) is stored
+    ]
+    assert await with_present_progress(place.items, stored) == stored
+
+
+@with_world
+async def test_many_jobs_are_shown_by_as_many_reads_as_one(world: World) -> None:
+    app = await world.app(Sync(name="notes", source=busy(0)))
+    progress = Progress(done=0, total=1, collection=STREAMS)
+    jobs = [
+        make_job(id=f"job_{n}", connection_id=f"connection_{n}", progress=progress)
+        for n in range(5)
+    ]
+    counted = count_statements(app)
+    await app.jobs.views(jobs[:1])
+    of_one = counted.total()
+
+    views = await app.jobs.views(jobs)
+
+    assert counted.total() == 2 * of_one
+    assert [view.progress.total for view in views] == [0] * 5
 
 
 @with_place

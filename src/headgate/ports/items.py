@@ -176,15 +176,14 @@ class ItemStore(Leases[Item, ItemChange, Document], Protocol):
         """The number of a user's items in each state."""
         ...
 
-    async def progress_of_connection(
+    async def progress_of_connections(
         self,
-        collections: Sequence[str],
-        connection_id: str,
+        of: Sequence[tuple[str, str]],
         *,
         lane: Lane | None = None,
         since: datetime | None = None,
-    ) -> ItemProgress:
-        """How far a connection's items are, of one lane or of both.
+    ) -> Mapping[tuple[str, str], ItemProgress]:
+        """How far the items of each (collection, connection id) are, of one lane or of both.
 
         With `since`, only items that are left, and those that were done since then, are counted.
         """

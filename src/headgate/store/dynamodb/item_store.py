@@ -99,25 +99,29 @@ class DynamoItems(ItemRegister):
         rows = [row async for row in self._of_user(user_id) if row.collection == collection]
         return _count_states(rows)
 
-    async def progress_of_connection(
+    async def progress_of_connections(
         self,
-        collections: Sequence[str],
-        connection_id: str,
+        of: Sequence[tuple[str, str]],
         *,
         lane: Lane | None = None,
         since: datetime | None = None,
-    ) -> ItemProgress:
-        """How far a connection's items are, of one lane or of both."""
-        entries = await self.table.query_all(_of_connection(connection_id), limit=COUNTED_MAX)
-        found = await self.table.get_many([keys.item(entry["item_id"]) for entry in entries])
-        rows = [
-            row
-            for row in map(self.codec.from_item, found.values())
-            if row.collection in collections
-            and lane in (None, row.lane)
-            and (since is None or _is_left(row) or row.updated_at >= since)
-        ]
-        return ItemProgress(_count_states(rows), sum(map(_is_left, rows)))
+    ) -> Mapping[tuple[str, str], ItemProgress]:
+        """How far the items of each collection and connection are, of one lane or of both."""
+        places = [_of_connection(each) for each in {connection_id: None for _, connection_id in of}]
+        pages = await gather(self.table.query_all(each, limit=COUNTED_MAX) for each in places)
+        found = await self.table.get_many(
+            [keys.item(entry["item_id"]) for page in pages for entry in page]
+        )
+        rows: dict[tuple[str, str], list[ItemRow]] = {each: [] for each in of}
+        for row in map(self.codec.from_item, found.values()):
+            if lane in (None, row.lane) and (
+                since is None or _is_left(row) or row.updated_at >= since
+            ):
+                rows.get((row.collection, row.connection_id), []).append(row)
+        return {
+            each: ItemProgress(_count_states(mine), sum(map(_is_left, mine)))
+            for each, mine in rows.items()
+        }
 
     async def count_stuck(self, collection: str) -> int:
         """The number of items that failed for good."""

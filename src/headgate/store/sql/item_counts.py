@@ -32,27 +32,32 @@ def count_items(tx: Connection, collection: str) -> ItemCounts:
     )
 
 
-def progress_of_connection(
+def progress_of_connections(
     tx: Connection,
-    collections: Sequence[str],
-    connection_id: str,
+    of: Sequence[tuple[str, str]],
     *,
     lane: Lane | None = None,
     since: datetime | None = None,
-) -> ItemProgress:
-    """How far a connection's items are, by a scan of those items alone."""
+) -> dict[tuple[str, str], ItemProgress]:
+    """How far the items of each collection and connection are, by a scan of those items alone."""
     left = and_(in_states(items, *ITEM.active), not_(STUCK))
-    query = select(items.c.state, func.count(), func.sum(case((left, 1), else_=0))).where(
-        items.c.connection_id == connection_id, items.c.collection.in_(collections)
+    place = (items.c.collection, items.c.connection_id)
+    query = select(*place, items.c.state, func.count(), func.sum(case((left, 1), else_=0))).where(
+        # Not by pairs: SQLite would walk over the whole index.
+        items.c.collection.in_({collection for collection, _ in of}),
+        items.c.connection_id.in_({connection_id for _, connection_id in of}),
     )
     if lane is not None:
         query = query.where(items.c.lane == lane)
     if since is not None:
         query = query.where(or_(left, items.c.updated_at >= since))
-    rows = tx.execute(query.group_by(items.c.state)).all()
-    counts = {row[0]: row[1] for row in rows}
-    states = {state: counts.get(state, 0) for state in ItemState}
-    return ItemProgress(states, sum(row[2] for row in rows))
+    states = {each: dict.fromkeys(ItemState, 0) for each in of}
+    lefts = dict.fromkeys(of, 0)
+    for *pair, state, count, some in tx.execute(query.group_by(*place, items.c.state)):
+        if (each := (pair[0], pair[1])) in states:
+            states[each][state] = count
+            lefts[each] += some
+    return {each: ItemProgress(states[each], lefts[each]) for each in states}
 
 
 def progress(tx: Connection, collection: str, user_id: str) -> Mapping[ItemState, int]:

@@ -49,6 +49,6 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
 
     count_items = reads(item_counts.count_items)
     progress = reads(item_counts.progress)
-    progress_of_connection = reads(item_counts.progress_of_connection)
+    progress_of_connections = reads(item_counts.progress_of_connections)
     count_stuck = reads(item_counts.count_stuck)
     count_limited = reads_timed(item_counts.count_limited)
