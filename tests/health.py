@@ -9,7 +9,6 @@ import msgspec
 
 from headgate import (
     App,
-    BackfillRequest,
     Budget,
     Connection,
     Job,
@@ -193,27 +192,27 @@ def user_id(number: int) -> str:
     return f"user-{number}"
 
 
-def request(days: int, user: int = 0, **more: Any) -> BackfillRequest:
+def request(days: int, user: int = 0, **more: Any) -> JobRequest:
     """The last so many days of a user."""
-    return BackfillRequest(
+    return JobRequest(
         user_id=user_id(user),
         source="fitbit",
         destination="strava",
-        start=LAST - timedelta(days=days - 1),
-        end=LAST,
+        start_date=LAST - timedelta(days=days - 1),
+        end_date=LAST,
         **more,
     )
 
 
 async def start(app: App, days: int, user: int = 0, **more: Any) -> Job:
     """An import of the last so many days."""
-    return (await app.backfills.start(request(days, user, **more))).job
+    return (await app.jobs.submit(request(days, user, **more))).job
 
 
 async def start_live(app: App, user: int = 0, **more: Any) -> Job:
     """A live sync of a user's recent days."""
     wanted = JobRequest(sync=LIVE, user_id=user_id(user), **{"mode": Mode.SINCE, **more})
-    return (await app.jobs.start(wanted)).job
+    return (await app.jobs.submit(wanted)).job
 
 
 async def all_records(app: App, connection_id: str) -> dict[str, Record]:

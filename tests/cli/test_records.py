@@ -55,7 +55,12 @@ async def _import(app: App) -> None:
     start, end = date.fromisoformat(DAYS[0]), date.fromisoformat(DAYS[-1])
     for user in ("ada", "bob"):
         submitted = await app.jobs.submit(
-            "steps", user_id=user, connection_id=f"{user}-1", mode="history", start=start, end=end
+            "steps",
+            user_id=user,
+            connection_id=f"{user}-1",
+            mode="history",
+            start_date=start,
+            end_date=end,
         )
         while not (await app.jobs.get(submitted.job.id)).ended:
             await app.clock.sleep(0.01)

@@ -155,8 +155,8 @@ def test_users_who_keep_failing_are_named(schedule: Cli, monkeypatch: pytest.Mon
     from headgate.ports.schedules import UserFailures
     from headgate.store.sql.schedules import SqlSchedules
 
-    async def failing(*_: object, **__: object) -> list[UserFailures]:
-        return [UserFailures("eve", 3)]
+    async def failing(*_: object, **__: object) -> dict[str, list[UserFailures]]:
+        return {"nightly": [UserFailures("eve", 3)]}
 
     monkeypatch.setattr(SqlSchedules, "failing_users", failing)
     told = schedule("history", "nightly")

@@ -155,9 +155,10 @@ async def test_nothing_walks_over_all_rows(crowded: SqlSchedules) -> None:
 async def test_the_outcomes_of_a_day_read_the_users_of_that_day_alone(
     crowded: SqlSchedules,
 ) -> None:
+    names = ["nightly", "weekly"]
     with CROWD.caught() as sent:
-        assert await crowded.outcomes_since("nightly", START - DAY)
-        await crowded.failing_users("nightly", START - DAY, least=3, limit=10)
+        assert (await crowded.outcomes_since(names, START - DAY))["nightly"]
+        await crowded.failing_users(names, START - DAY, least=3, limit=10)
 
     # Of two thousand jobs among twenty thousand, a database may well read all.
     for each in sent:

@@ -1,7 +1,9 @@
 """Schedules on both databases: a tick fires once, for everybody or for nobody."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
@@ -490,7 +492,9 @@ async def test_history_tells_what_became_of_the_jobs_of_each_tick_and_who_keeps_
     await ended_ticks(schedules, store, clock)
     since = START + DAY
 
-    outcomes = await schedules.outcomes_since("nightly", since)
+    found = await schedules.outcomes_since(["nightly", "weekly"], since)
+    assert found["weekly"] == []
+    outcomes = found["nightly"]
     assert sorted(outcomes, key=lambda each: (each.tick, each.state)) == [
         TickOutcome(START + night * DAY, state, 1)
         for night in (1, 2)
@@ -504,12 +508,29 @@ async def test_history_tells_what_became_of_the_jobs_of_each_tick_and_who_keeps_
     assert await schedules.counts_since(clock.now()) == {}
     assert await schedules.skip_counts("nightly", START) == {SkipReason.INACTIVE: 1}
 
-    # And users who keep failing are named
-    async def failing(least: int) -> list[UserFailures]:
-        return list(await schedules.failing_users("nightly", START, least=least, limit=10))
 
-    assert await failing(3) == [UserFailures("user_00002", 3)]
-    assert await failing(4) == []
+async def test_users_who_keep_failing_are_named(
+    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
+) -> None:
+    await ended_ticks(schedules, store, clock)
+
+    asked: dict[str, Any] = {"planned": None, "kind": TickKind.MANUAL, "asked_by": "ada"}
+    await schedules.fire(new_tick([4, 2], schedule="weekly", tick=clock.now(), **asked))
+    clock.advance(3600)
+    for job in [await stores.claim_one(store), await stores.claim_one(store)]:
+        await settled(store, change.fail(job, reason=Reason.REFUSED, error="no"))
+
+    async def failing(least: int, limit: int) -> list[Sequence[UserFailures]]:
+        names = ["nightly", "weekly"]
+        found = await schedules.failing_users(names, START, least=least, limit=limit)
+        return [found[name] for name in names]
+
+    often, once = UserFailures("user_00002", 3), UserFailures("user_00002", 1)
+    also = UserFailures("user_00004", 1)
+    assert await failing(1, 9) == [[often], [once, also]]
+    assert await failing(1, 1) == [[often], [once]]
+    assert await failing(3, 9) == [[often], []]
+    assert await failing(4, 9) == [[], []]
 
 
 async def test_ticks_are_listed_from_the_latest_and_found_by_their_time(

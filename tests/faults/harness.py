@@ -62,8 +62,8 @@ class Site:
                     user_id=f"user-{number % 3}",
                     connection_id=f"connection-{number}",
                     mode=Mode.HISTORY,
-                    start=END - timedelta(days=days - 1),
-                    end=END,
+                    start_date=END - timedelta(days=days - 1),
+                    end_date=END,
                     # Also what an earlier job has read.
                     reprocess="all",
                 )

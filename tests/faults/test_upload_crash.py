@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from headgate import App, BackfillRequest, Job, JobRequest, JobState
+from headgate import App, Job, JobRequest, JobState
 from headgate.base.clock import SystemClock
 from headgate.model.states import JOB
 from headgate.ports.transport import Request
@@ -62,10 +62,10 @@ class Place:
 
     async def backfill(self, start: date, end: date) -> Job:
         """An import of these days."""
-        asked = BackfillRequest(
-            user_id="ada", source="fitbit", destination="strava", start=start, end=end
+        asked = JobRequest(
+            user_id="ada", source="fitbit", destination="strava", start_date=start, end_date=end
         )
-        return (await self.app.backfills.start(asked)).job
+        return (await self.app.jobs.submit(asked)).job
 
     async def ended(self, job_id: str) -> Job:
         """The job, when it has ended."""
@@ -183,7 +183,7 @@ async def test_an_import_and_a_live_sync_at_once_make_one_activity_each_despite_
     fitbit = await place.connect()
     newest = SystemClock().now().date()
     slow = await place.backfill(newest - timedelta(days=2), newest)
-    live = await place.app.jobs.start(JobRequest(sync=LIVE, user_id="ada", mode="since"))
+    live = await place.app.jobs.submit(JobRequest(sync=LIVE, user_id="ada", mode="since"))
     await place.kill_one(point)
 
     # When two other workers take over

@@ -11,7 +11,6 @@ import pytest
 from headgate import (
     App,
     AuthExpired,
-    BackfillRequest,
     Batch,
     Budget,
     Chunk,
@@ -20,6 +19,7 @@ from headgate import (
     DayCost,
     InvalidInput,
     Job,
+    JobRequest,
     JobState,
     Limit,
     NotConnected,
@@ -87,9 +87,9 @@ def sync(source: Any = None, destination: Any = None, **more: Any) -> Sync:
     )
 
 
-def asked(**fields: Any) -> BackfillRequest:
+def asked(**fields: Any) -> JobRequest:
     given = {"user_id": "ada", "source": "watch", "start": FIRST, "end": LAST, **fields}
-    return BackfillRequest(**given)
+    return JobRequest(**given)
 
 
 async def delivering(
@@ -97,7 +97,7 @@ async def delivering(
 ) -> tuple[App, Job]:
     """A worker that delivers to the shelf, and an import that was just started."""
     app = await world.at_work(sync(destination=shelf, chunk_s_max=chunk_s_max))
-    return app, (await app.backfills.start(asked(destination="shelf", **fields))).job
+    return app, (await app.jobs.submit(asked(destination="shelf", **fields))).job
 
 
 async def stored(app: App, job: Job) -> dict[str, object]:
@@ -247,16 +247,16 @@ async def test_a_plan_that_does_not_include_it_starts_nothing(world: World) -> N
         if plan is not None:
             await app.users.set_plan("ada", plan)
         with pytest.raises(PlanRequired, match="part of the paid plans"):
-            await app.backfills.start(asked())
+            await app.jobs.submit(asked())
         with pytest.raises(PlanRequired):
-            await app.backfills.forecast(asked())
+            await app.jobs.forecast(asked())
     assert await app.jobs.list() == []
 
     # What is not history is for everybody, and a plan that includes it lets it in
     await app.jobs.submit("history", user_id="ada", connection_id="other", mode="full")
     await app.users.set_plan("ada", "premium")
     assert await app.users.plan_of("ada") == "premium"
-    assert (await app.backfills.start(asked())).created
+    assert (await app.jobs.submit(asked())).created
 
 
 @pytest.mark.parametrize("plan", ["", "x" * 51, "pre\nmium"])
@@ -274,17 +274,17 @@ async def test_the_user_s_own_connection_is_found(world: World) -> None:
     request = asked(source="strava")
 
     with pytest.raises(NotConnected, match="has not connected strava yet") as refused:
-        await app.backfills.start(request)
+        await app.jobs.submit(request)
     assert refused.value.provider == "strava"
 
     connection = await site.connect(app)
-    started = await app.backfills.start(request)
+    started = await app.jobs.submit(request)
     assert started.job.connection_id == connection.id
 
     # Another user's is as if it were not there
     theirs = msgspec.structs.replace(request, user_id="eve", connection_id=connection.id)
     with pytest.raises(NotFound):
-        await app.backfills.start(theirs)
+        await app.jobs.submit(theirs)
 
 
 @with_world
@@ -298,7 +298,7 @@ async def test_nothing_is_started_while_the_user_has_to_sign_in_again(world: Wor
     )
 
     with pytest.raises(NotConnected, match="sign in again") as refused:
-        await app.backfills.start(asked(source="strava"))
+        await app.jobs.submit(asked(source="strava"))
 
     assert refused.value.provider == "strava"
     assert await app.jobs.list() == []
@@ -314,7 +314,7 @@ async def test_a_forecast_counts_the_gaps_and_changes_nothing(world: World) -> N
     costs = [DayCost(provider="watch", least=2, most=4)]
     app = await world.app(sync(source, day_costs=costs))
 
-    before = await app.backfills.forecast(asked())
+    before = await app.jobs.forecast(asked())
     assert (before.days, before.days_held) == (30, 0)
     assert [(each.least, each.most) for each in before.requests] == [(60, 120)]
     assert [(each.amount, each.left) for each in before.left_for_live] == [(100, 20)]
@@ -323,15 +323,15 @@ async def test_a_forecast_counts_the_gaps_and_changes_nothing(world: World) -> N
     assert await app.jobs.list() == []
 
     await app.supervisor().start()
-    started = await app.backfills.start(asked(start=date(2025, 12, 21)))
+    started = await app.jobs.submit(asked(start_date=date(2025, 12, 21)))
     await world.until(app, started.job.id)
-    after = await app.backfills.forecast(asked())
+    after = await app.jobs.forecast(asked())
     # The day before yesterday was over everywhere; yesterday and the one before are not
     assert after.days + after.days_held == 30
     assert after.days_held == len([d for d in _days(date(2025, 12, 21), LAST) if _settled(d)])
 
     # What it said holds
-    job = await world.until(app, (await app.backfills.start(asked())).job.id)
+    job = await world.until(app, (await app.jobs.submit(asked())).job.id)
     assert job.progress.total == after.days
 
 
@@ -350,7 +350,7 @@ async def test_how_it_stands_is_told_as_it_goes_on(world: World) -> None:
         return await a_day(ctx)
 
     app = await world.app(sync(ScriptedSource(slowly, "watch")))
-    started = await app.backfills.start(asked())
+    started = await app.jobs.submit(asked())
     waiting = await app.jobs.status(started.job.id, user_id="ada")
     assert (waiting.percent, waiting.finish, waiting.poll_after_s) == (0.0, None, POLL_RESTING_S)
     assert waiting.time_left == "No estimate while no worker can do this."
@@ -382,7 +382,7 @@ async def test_a_job_that_should_have_ended_is_late(world: World) -> None:
         return await a_day(ctx)
 
     app = await world.at_work(sync(ScriptedSource(stuck_at_the_end, "watch")))
-    started = await app.backfills.start(asked())
+    started = await app.jobs.submit(asked())
     await world.clock.sleep(90)
 
     status = await app.jobs.status(started.job.id)
@@ -394,7 +394,7 @@ async def test_a_job_that_should_have_ended_is_late(world: World) -> None:
 @with_world
 async def test_a_status_stays_the_same_until_something_happens(world: World) -> None:
     app = await world.at_work(sync(ScriptedSource(raising(Transient, "503"), "watch")))
-    started = await app.backfills.start(asked())
+    started = await app.jobs.submit(asked())
     await world.until(app, started.job.id, JobState.PAUSED)
 
     first = await app.jobs.status(started.job.id)
@@ -419,7 +419,7 @@ async def test_a_probe_that_had_nothing_to_deliver_sets_nobody_free(world: World
 
     app = await world.at_work(sync(ScriptedSource(read, "watch"), shelf))
     jobs = [
-        (await app.backfills.start(asked(destination="shelf", user_id=user))).job
+        (await app.jobs.submit(asked(destination="shelf", user_id=user))).job
         for user in ("ada", "bob", "eve")
     ]
     for job in jobs:
@@ -474,7 +474,7 @@ async def test_others_are_set_free_only_by_a_probe_that_its_destination_answered
     app._store.release_provider = released  # type: ignore[method-assign]
     await app.supervisor().start()
     jobs = [
-        (await app.backfills.start(asked(destination="shelf", user_id=user))).job
+        (await app.jobs.submit(asked(destination="shelf", user_id=user))).job
         for user in ("ada", "bob")
     ]
     for job in jobs:
@@ -524,8 +524,8 @@ async def test_what_went_to_another_account_is_not_held_for_this_one(world: Worl
                 user_id="ada",
                 connection_id="ada",
                 mode="history",
-                start=FIRST,
-                end=date(2025, 12, 10),
+                start_date=FIRST,
+                end_date=date(2025, 12, 10),
             ),
             app._runtime.registry.get("history"),
             job_id=app._runtime.ids.new("job"),
@@ -550,7 +550,7 @@ async def test_a_destination_that_does_not_let_us_in_is_known_before_anything_is
     app = await world.app(sync(source, uploads), transport=site.wire, vault=vault(), worker=None)
     connection = await site.connect(app)
     await app.connections.pause(connection.id)
-    started = await app.backfills.start(asked(destination="strava"))
+    started = await app.jobs.submit(asked(destination="strava"))
     await app.supervisor().start()
     await world.clock.sleep(60)
 
@@ -564,8 +564,8 @@ async def test_a_destination_that_does_not_let_us_in_is_known_before_anything_is
 async def test_the_first_day_of_all_can_be_asked_for(world: World) -> None:
     app = await world.app(sync())
     with pytest.raises(InvalidInput, match="the range is longer"):
-        await app.backfills.start(asked(start=date.min))
-    forecast = await app.backfills.forecast(asked(start=date.min, end=date(1, 1, 10)))
+        await app.jobs.submit(asked(start_date=date.min))
+    forecast = await app.jobs.forecast(asked(start_date=date.min, end_date=date(1, 1, 10)))
     assert forecast.days == 10
 
 
@@ -574,6 +574,6 @@ async def test_of_two_ways_from_here_to_there_one_is_named(world: World) -> None
     source = ScriptedSource(a_day, "watch")
     app = await world.app(Sync(name="one", source=source), Sync(name="two", source=source))
     with pytest.raises(InvalidInput, match="name one of these from watch: one, two"):
-        await app.backfills.start(asked())
-    started = await app.backfills.start(asked(sync="one"))
+        await app.jobs.submit(asked())
+    started = await app.jobs.submit(asked(sync="one"))
     assert started.job.sync == "one"

@@ -58,7 +58,7 @@ async def run(world: World, read: Read, *, mode: str = "full") -> tuple[App, Job
     app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
     start, end = (DAY - timedelta(days=2), DAY) if mode == "history" else (None, None)
     submitted = await app.jobs.submit(
-        "pages", user_id="ada", connection_id="ada-1", mode=mode, start=start, end=end
+        "pages", user_id="ada", connection_id="ada-1", mode=mode, start_date=start, end_date=end
     )
     await app.supervisor().start()
     return app, submitted.job

@@ -119,7 +119,7 @@ async def test_there_must_be_something_to_continue(world: World) -> None:
 
     day = datetime(2020, 1, 1, tzinfo=UTC).date()
     days = await app.jobs.submit(
-        "days", user_id="ada", connection_id="ada-1", mode="history", start=day, end=day
+        "days", user_id="ada", connection_id="ada-1", mode="history", start_date=day, end_date=day
     )
     await world.until(app, days.job.id)
     with pytest.raises(InvalidInput, match="backfill"):

@@ -220,8 +220,8 @@ async def test_neither_a_backfill_nor_anothers_job_is_used(world: World) -> None
         user_id="ada",
         connection_id="c",
         mode=Mode.HISTORY,
-        start=date(2025, 1, 1),
-        end=date(2025, 1, 2),
+        start_date=date(2025, 1, 1),
+        end_date=date(2025, 1, 2),
     )
     await app.jobs.submit("inbox", user_id="bob", connection_id="bobs")
 
@@ -290,7 +290,7 @@ async def test_half_a_day_is_kept_and_the_day_is_read_again(world: World, delive
     app = await world.at_work(Sync(name="days", source=source, destination=destination))
     day = date(2025, 12, 1)
     submitted = await app.jobs.submit(
-        "days", user_id="ada", connection_id="c", mode=Mode.HISTORY, start=day, end=day
+        "days", user_id="ada", connection_id="c", mode=Mode.HISTORY, start_date=day, end_date=day
     )
 
     # When it has run, then the day was asked for twice, and is whole

@@ -39,8 +39,8 @@ async def submit(app: App, *, user: str = "ada", days: int = 3, sync: str = "his
         user_id=user,
         connection_id=f"{user}-1",
         mode="history",
-        start=DAY - timedelta(days=days - 1),
-        end=DAY,
+        start_date=DAY - timedelta(days=days - 1),
+        end_date=DAY,
     )
     return submitted.job
 

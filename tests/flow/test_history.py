@@ -36,8 +36,8 @@ async def submit_history(
         user_id=user,
         connection_id=f"{user}-1",
         mode="history",
-        start=FIRST,
-        end=LAST,
+        start_date=FIRST,
+        end_date=LAST,
         key=key,
         reprocess=reprocess,
     )
@@ -167,7 +167,12 @@ async def test_after_every_second_day_has_failed_only_those_days_are_read_again(
 
     async def import_all() -> Job:
         submitted = await app.jobs.submit(
-            "history", user_id="ada", connection_id="ada-1", mode="history", start=first, end=LAST
+            "history",
+            user_id="ada",
+            connection_id="ada-1",
+            mode="history",
+            start_date=first,
+            end_date=LAST,
         )
         return await world.until(app, submitted.job.id)
 

@@ -235,8 +235,8 @@ async def pause(place: Place, seconds: float) -> Job:
         user_id="ada",
         connection_id="ada-1",
         mode="history",
-        start=DAY - timedelta(days=1),
-        end=DAY,
+        start_date=DAY - timedelta(days=1),
+        end_date=DAY,
     )
     await place.world.clock.sleep(seconds)
     return submitted.job

@@ -53,7 +53,12 @@ def failing(fails: Callable[[Context], bool]) -> Read:
 async def submit(app: App, *, user: str = "ada", days: int = 4, sync: str = "history") -> Job:
     start = DAY - timedelta(days=days - 1)
     submitted = await app.jobs.submit(
-        sync, user_id=user, connection_id=f"{user}-1", mode="history", start=start, end=DAY
+        sync,
+        user_id=user,
+        connection_id=f"{user}-1",
+        mode="history",
+        start_date=start,
+        end_date=DAY,
     )
     return submitted.job
 

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from headgate import (
     App,
-    BackfillRequest,
     Batch,
     Budget,
     Chunk,
@@ -17,6 +16,7 @@ from headgate import (
     Document,
     Item,
     Job,
+    JobRequest,
     JobState,
     Limit,
     NewItem,
@@ -56,17 +56,17 @@ def sync(read: Read, budget: Budget | None = ROOMY, **more: Any) -> Sync:
     return Sync(name="history", source=source, **{"day_costs": COSTS, "retry": HASTY, **more})
 
 
-def asked(days: int, user: str = "ada", last: date = LAST) -> BackfillRequest:
+def asked(days: int, user: str = "ada", last: date = LAST) -> JobRequest:
     first = last - timedelta(days=days - 1)
-    return BackfillRequest(user_id=user, source="watch", start=first, end=last)
+    return JobRequest(user_id=user, source="watch", start_date=first, end_date=last)
 
 
 async def begin(app: App, days: int, user: str = "ada", last: date = LAST) -> Job:
-    return (await app.backfills.start(asked(days, user, last))).job
+    return (await app.jobs.submit(asked(days, user, last))).job
 
 
 async def finish_of(app: App, days: int, user: str = "ada", last: date = LAST) -> Finish:
-    finish = (await app.backfills.forecast(asked(days, user, last))).finish
+    finish = (await app.jobs.forecast(asked(days, user, last))).finish
     assert finish is not None
     return finish
 
@@ -110,7 +110,7 @@ async def test_the_destination_takes_its_time_too(world: World) -> None:
             await batch.clock.sleep(3)
 
     app = await world.at_work(sync(reading(2), destination=Shelf()))
-    job = (await app.backfills.start(replace(asked(40), destination="shelf"))).job
+    job = (await app.jobs.submit(replace(asked(40), destination="shelf"))).job
     while (await app.jobs.get(job.id)).progress.done < 20:
         await world.clock.sleep(1)
 
@@ -165,7 +165,7 @@ async def test_the_range_narrows_with_what_is_known(world: World) -> None:
 
     assert width(known) < width(seen) < width(new)
     # Requests are foreseen by the user's own rate too.
-    [requests] = (await app.backfills.forecast(asked(100, last=last))).requests
+    [requests] = (await app.jobs.forecast(asked(100, last=last))).requests
     assert 250 < requests.least < 300 < requests.most < 350
     ended = await end_of(world, app, await begin(app, 100, last=last))
     assert known.earliest <= ended <= known.latest
@@ -177,7 +177,7 @@ async def test_the_range_narrows_with_what_is_known(world: World) -> None:
 @with_world
 async def test_a_sync_without_declared_costs_learns_them(world: World) -> None:
     app = await world.at_work(sync(reading(3), day_costs=()))
-    nothing = await app.backfills.forecast(asked(30))
+    nothing = await app.jobs.forecast(asked(30))
     assert (nothing.finish, nothing.takes, nothing.requests) == (None, None, ())
     job = await begin(app, 30, "bob")
     await world.clock.sleep(1)

@@ -9,12 +9,12 @@ import pytest
 
 from headgate import (
     App,
-    BackfillRequest,
     Batch,
     Chunk,
     Context,
     DayStatus,
     Job,
+    JobRequest,
     JobState,
     Mode,
     RateLimited,
@@ -111,10 +111,10 @@ async def at_work(world: World, **fields: Any) -> tuple[Desk, App]:
 
 
 async def start_history(app: App, **more: Any) -> Job:
-    request = BackfillRequest(
-        user_id="ada", source="notes", destination="printer", start=DAY, end=DAY, **more
+    request = JobRequest(
+        user_id="ada", source="notes", destination="printer", start_date=DAY, end_date=DAY, **more
     )
-    return (await app.backfills.start(request)).job
+    return (await app.jobs.submit(request)).job
 
 
 async def start_live(app: App) -> Job:

@@ -53,8 +53,8 @@ async def submit(app: App, days: int = 3) -> Job:
         user_id="ada",
         connection_id="c",
         mode="history",
-        start=DAY - timedelta(days=days - 1),
-        end=DAY,
+        start_date=DAY - timedelta(days=days - 1),
+        end_date=DAY,
     )
     return submitted.job
 

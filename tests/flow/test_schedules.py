@@ -41,7 +41,11 @@ from headgate.flow.schedules import Schedules
 from headgate.loops.scheduler import SLEEP_S_MAX, Scheduler
 from headgate.store.sql.schedules import SqlSchedules
 from tests.connecting import STRAVA, Site, strava_auth, vault
+<<<<<<< HEAD
 from tests.flow.sources import nothing
+=======
+from tests.flow.test_lanes import count_statements
+>>>>>>> e33d25d1 (Read what became of all schedules by one query each)
 from tests.worlds import START, ScriptedSource, World, as_test, in_world, lanes, with_world
 
 DAY, HOUR, MINUTE = 86_400.0, 3600.0, 60.0
@@ -772,6 +776,7 @@ def test_history_tells_each_day_and_who_keeps_failing(tmp_path: Path) -> None:
     play(tmp_path, main, read=read)
 
 
+<<<<<<< HEAD
 @with_nights
 async def test_old_ticks_are_pruned_by_the_sweeper(nights: Nights) -> None:
     sync = Sync(name="notes", source=nights.source)
@@ -782,6 +787,29 @@ async def test_old_ticks_are_pruned_by_the_sweeper(nights: Nights) -> None:
     await worker.start()
     await nights.until(START + timedelta(days=3))
     await worker.stop()
+=======
+@with_world
+async def test_the_stats_of_many_schedules_take_as_many_reads_as_those_of_one(
+    world: World,
+) -> None:
+    async def reads(*names: str) -> int:
+        sync = Sync(name="notes", source=ScriptedSource(nothing))
+        app = await world.app(sync, schedules=[nightly(name=name) for name in names])
+        counted = count_statements(app)
+        assert [each.name for each in await app.schedules.stats()] == [*names]
+        return counted.total()
+
+    assert await reads("one", "two", "three") == await reads("one") > 0
+
+
+def test_old_ticks_are_pruned_by_the_sweeper(tmp_path: Path) -> None:
+    async def main(nights: Nights) -> None:
+        await nights.users("ada")
+        worker = nights.app.supervisor()
+        await worker.start()
+        await nights.until(START + timedelta(days=3))
+        await worker.stop()
+>>>>>>> e33d25d1 (Read what became of all schedules by one query each)
 
     assert 1 <= len(await nights.ticks()) <= 2
 

@@ -22,10 +22,10 @@ async def test_a_connection_need_not_be_named_where_there_is_one(world: World) -
     app = await site.app("all")
     wanted = JobRequest(sync="all", user_id="ada", mode=Mode.LIMIT, limit=3)
     with pytest.raises(NotConnected, match="has not connected"):
-        await app.jobs.start(wanted)
+        await app.jobs.submit(wanted)
 
     connection = await site.connect(app)
-    job = (await app.jobs.start(wanted)).job
+    job = (await app.jobs.submit(wanted)).job
 
     assert (job.connection_id, job.mode, job.params) == (
         connection.id,
@@ -42,15 +42,15 @@ async def test_a_connection_that_is_another_users_or_needs_its_user_is_refused(
     app = await site.app("all")
     connection = await site.connect(app)
     with pytest.raises(NotFound):
-        await app.jobs.start(JobRequest(sync="all", user_id="eve", connection_id=connection.id))
+        await app.jobs.submit(JobRequest(sync="all", user_id="eve", connection_id=connection.id))
     assert app._runtime.credentials is not None
     await app._runtime.credentials.store.refuse(
         connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
     )
     with pytest.raises(NotConnected, match="sign in again"):
-        await app.jobs.start(JobRequest(sync="all", user_id="ada"))
+        await app.jobs.submit(JobRequest(sync="all", user_id="ada"))
     with pytest.raises(UnknownSync, match="'all'"):
-        await app.jobs.start(JobRequest(sync="some", user_id="ada"))
+        await app.jobs.submit(JobRequest(sync="some", user_id="ada"))
     with pytest.raises(InvalidInput, match="user_id"):
-        await app.jobs.start(JobRequest(sync="all", user_id=""))
+        await app.jobs.submit(JobRequest(sync="all", user_id=""))
     assert await app.jobs.list() == []

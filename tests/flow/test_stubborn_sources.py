@@ -38,7 +38,12 @@ class Shelf:
 
 async def submit(app: App) -> Job:
     asked = await app.jobs.submit(
-        "history", user_id="ada", connection_id="ada-1", mode="history", start=DAY, end=DAY
+        "history",
+        user_id="ada",
+        connection_id="ada-1",
+        mode="history",
+        start_date=DAY,
+        end_date=DAY,
     )
     return asked.job
 

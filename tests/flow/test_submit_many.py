@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from headgate import (
     App,
-    BackfillRequest,
     Chunk,
     Connection,
     ConnectionReason,
@@ -282,7 +281,7 @@ async def test_connections_are_found_by_one_read_and_are_the_users_own(world: Wo
     # The same request alone is the same: a connection that was found counts as named.
     keyed = request("ada", sync="all", key="k", mode=Mode.LIMIT, limit=3)
     await app.jobs.cancel(jobs[-1].id)
-    first = await app.jobs.start(replace(keyed, connection_id=ada.id))
+    first = await app.jobs.submit(replace(keyed, connection_id=ada.id))
     [again] = await app.jobs.submit_many([keyed])
     assert again == SubmitOutcome(EXISTING, first.job.id)
 
@@ -339,13 +338,13 @@ async def test_backfills_read_the_days_that_are_not_held_as_those_that_come_alon
     await supervisor.start()
     days = {"mode": Mode.HISTORY, "start": FIRST, "end": LAST}
     for user in ("ada", "bob"):
-        part = BackfillRequest(
+        part = JobRequest(
             user_id=user,
             source="scripted",
-            start=FIRST + timedelta(days=3),
-            end=FIRST + timedelta(days=4 if user == "ada" else 6),
+            start_date=FIRST + timedelta(days=3),
+            end_date=FIRST + timedelta(days=4 if user == "ada" else 6),
         )
-        await world.until(app, (await app.backfills.start(part)).job.id)
+        await world.until(app, (await app.jobs.submit(part)).job.id)
     await supervisor.stop()
     calls = count_calls(app, "covered_days")
     # Ten days each: the first two are read at once, then the third.
@@ -362,7 +361,7 @@ async def test_backfills_read_the_days_that_are_not_held_as_those_that_come_alon
     assert {job.cursor for job in jobs.values()} == {LAST.isoformat()}
     for user, job in jobs.items():
         await app.jobs.cancel(job.id)
-        alone = (await app.jobs.start(request(user, **days))).job
+        alone = (await app.jobs.submit(request(user, **days))).job
         assert (alone.params, alone.progress, alone.cursor) == (
             job.params,
             job.progress,

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from headgate.flow.backfill import Backfills
 
 from headgate import StoreUnavailable
-from headgate.flow.backfill import Backfills
 from headgate.model.api_key import Role
 from headgate.toolkit.api import idempotency
 from tests.web.callers import (

@@ -191,40 +191,35 @@ class Schedules:
         today = now.astimezone(schedule.zone).date()
         shown = [today - number * DAY for number in range(days)]
         since = instant_of(datetime.combine(shown[-1], time()), schedule.zone)
+        ticks = await self._store.ticks_since(name, since)
+        outcomes = await self._store.outcomes_since([name], since)
+        failing = await self._store.failing_users([name], since, least=FAILURES_MIN, limit=LIST_MAX)
         return ScheduleHistory(
             schedule=name,
             tz=schedule.tz,
-            days=history_days(
-                schedule,
-                shown,
-                await self._store.ticks_since(name, since),
-                await self._store.outcomes_since(name, since),
-            ),
+            days=history_days(schedule, shown, ticks, outcomes[name]),
             failures_min=FAILURES_MIN,
-            failing_users=await self._store.failing_users(
-                name, since, least=FAILURES_MIN, limit=LIST_MAX
-            ),
+            failing_users=failing[name],
         )
 
     async def stats(self) -> "Sequence[ScheduleStats]":
         """What each schedule did in the last day, and how many users keep failing."""
-        schedules = self._rt.registry.schedules
-        now, states = await self._store.states([*schedules])
+        names = self.names
+        now, states = await self._store.states(names)
         known = {state.name: state for state in states}
         counted = await self._store.counts_since(now - DAY)
+        outcomes = await self._store.outcomes_since(names, now - DAY)
+        week = now - HISTORY_DAYS * DAY
+        failing = await self._store.failing_users(names, week, least=FAILURES_MIN, limit=LIST_MAX)
         return [
             ScheduleStats(
                 name=name,
                 state=known.get(name),
                 counts=counted.get(name, TickCounts()),
-                ended=_ended(await self._store.outcomes_since(name, now - DAY)),
-                failing_users=len(
-                    await self._store.failing_users(
-                        name, now - HISTORY_DAYS * DAY, least=FAILURES_MIN, limit=LIST_MAX
-                    )
-                ),
+                ended=_ended(outcomes[name]),
+                failing_users=len(failing[name]),
             )
-            for name in schedules
+            for name in names
         ]
 
     def _find(self, name: str) -> Schedule:

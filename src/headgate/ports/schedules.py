@@ -164,14 +164,19 @@ class ScheduleStore(Protocol):
         """All ticks since then, in order."""
         ...
 
-    async def outcomes_since(self, name: str, since: datetime) -> Sequence[TickOutcome]:
-        """The states of the jobs of each tick since then."""
+    async def outcomes_since(
+        self, names: Sequence[str], since: datetime
+    ) -> Mapping[str, Sequence[TickOutcome]]:
+        """The states of the jobs of each tick since then, by schedule."""
         ...
 
     async def failing_users(
-        self, name: str, since: datetime, *, least: int, limit: int
-    ) -> Sequence[UserFailures]:
-        """Users of whom at least `least` jobs of ticks since then failed, the most first."""
+        self, names: Sequence[str], since: datetime, *, least: int, limit: int
+    ) -> Mapping[str, Sequence[UserFailures]]:
+        """Users of whom at least `least` jobs of ticks since then failed, the most first.
+
+        They are by schedule, at most `limit` of each.
+        """
         ...
 
     async def prune_ticks(self, *, older_than: timedelta, limit: int) -> int:

@@ -350,7 +350,7 @@ async def test_days_that_are_held_are_read_again_only_when_asked(world: World) -
 async def test_what_an_import_will_take_is_told_before(world: World) -> None:
     _, app, *_ = await connected(Site(world))
 
-    forecast = await app.backfills.forecast(request(300))
+    forecast = await app.jobs.forecast(request(300))
 
     told = {each.provider: (each.least, each.most) for each in forecast.requests}
     assert forecast.days == 300
@@ -369,8 +369,8 @@ async def test_an_import_ends_when_it_was_told_to(world: World) -> None:
     for last, days in ((LAST, 30), (LAST - timedelta(days=30), 60)):
         # When days are imported, then that ends in the range that was told before
         wanted = replace(request(days), start=last - timedelta(days=days - 1), end=last)
-        finish = (await app.backfills.forecast(wanted)).finish
-        job = await world.until(app, (await app.backfills.start(wanted)).job.id)
+        finish = (await app.jobs.forecast(wanted)).finish
+        job = await world.until(app, (await app.jobs.submit(wanted)).job.id)
         assert finish is not None and job.finished_at is not None
         assert finish.earliest <= job.finished_at <= finish.latest
         widths.append((finish.latest - finish.earliest) / days)

@@ -92,37 +92,47 @@ def since(tx: Connection, name: str, since: datetime) -> list[Tick]:
     return [to_tick(row) for row in tx.execute(query.order_by(ticks.c.tick))]
 
 
-def outcomes_since(tx: Connection, name: str, since: datetime) -> list[TickOutcome]:
-    """The states of the jobs of each tick since then."""
+def outcomes_since(
+    tx: Connection, names: Sequence[str], since: datetime
+) -> dict[str, list[TickOutcome]]:
+    """The states of the jobs of each tick since then, by schedule."""
+    schedule, tick = tick_users.c.schedule, tick_users.c.tick
     query = (
-        select(tick_users.c.tick, jobs.c.state, func.count())
+        select(schedule, tick, jobs.c.state, func.count())
         .join(jobs, jobs.c.id == tick_users.c.job_id)
-        .where(tick_users.c.schedule == name, tick_users.c.tick >= since, TICK_QUEUED)
-        .group_by(tick_users.c.tick, jobs.c.state)
+        .where(schedule.in_(names), tick >= since, TICK_QUEUED)
+        .group_by(schedule, tick, jobs.c.state)
     )
-    return [TickOutcome(*row) for row in tx.execute(query)]
+    found: dict[str, list[TickOutcome]] = {name: [] for name in names}
+    for name, *row in tx.execute(query):
+        found[name].append(TickOutcome(*row))
+    return found
 
 
 def failing_users(
-    tx: Connection, name: str, since: datetime, *, least: int, limit: int
-) -> list[UserFailures]:
-    """Users with at least so many failed jobs of ticks since then, the most first."""
-    failures = func.count()
-    query = (
-        select(tick_users.c.user_id, failures)
+    tx: Connection, names: Sequence[str], since: datetime, *, least: int, limit: int
+) -> dict[str, list[UserFailures]]:
+    """Users with at least so many failed jobs of ticks since then, the most first, by schedule."""
+    schedule, user_id, failures = tick_users.c.schedule, tick_users.c.user_id, func.count()
+    place = func.row_number().over(partition_by=schedule, order_by=(failures.desc(), user_id))
+    failing = (
+        select(schedule, user_id, failures.label("failures"), place.label("place"))
         .join(jobs, jobs.c.id == tick_users.c.job_id)
         .where(
-            tick_users.c.schedule == name,
+            schedule.in_(names),
             tick_users.c.tick >= since,
             TICK_QUEUED,
             in_states(jobs, JobState.FAILED),
         )
-        .group_by(tick_users.c.user_id)
+        .group_by(schedule, user_id)
         .having(failures >= least)
-        .order_by(failures.desc(), tick_users.c.user_id)
-        .limit(limit)
+        .subquery()
     )
-    return [UserFailures(*row) for row in tx.execute(query)]
+    query = select(failing).where(failing.c.place <= limit).order_by(failing.c.place)
+    found: dict[str, list[UserFailures]] = {name: [] for name in names}
+    for name, *row, _ in tx.execute(query):
+        found[name].append(UserFailures(*row))
+    return found
 
 
 def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:
