@@ -85,7 +85,7 @@ async def cancelling(app: App, clock: ManualClock) -> Import:
 
 
 async def unknown_total(app: App, clock: ManualClock) -> Import:
-    job = await Import.begin(app, sync="notes", mode=Mode.FULL, start=None, end=None)
+    job = await Import.begin(app, sync="notes", mode=Mode.FULL, start_date=None, end_date=None)
     return await (await job.claim()).pages(30, None)
 
 

@@ -77,7 +77,9 @@ async def test_what_was_unfolded_and_focused_stays_so(served: Rig, open_page: Op
 
 
 async def test_the_bar_never_goes_back(served: Rig, open_page: OpenPage) -> None:
-    job = await Import.begin(served.app, sync="notes", mode=Mode.FULL, start=None, end=None)
+    job = await Import.begin(
+        served.app, sync="notes", mode=Mode.FULL, start_date=None, end_date=None
+    )
     await (await job.claim()).pages(60, 100)
     page = await _open(open_page, served.page_of(job.id))
     await expect(page.locator("#percent")).to_have_text("60%")

@@ -20,7 +20,7 @@ class Watch:
 
 app = headgate.App("sqlite:///jobs.db", syncs=[headgate.Sync(name="history", source=Watch())])
 """
-DAYS = {"mode": Mode.HISTORY, "start": date(2025, 1, 1), "end": date(2025, 1, 3)}
+DAYS = {"mode": Mode.HISTORY, "start_date": date(2025, 1, 1), "end_date": date(2025, 1, 3)}
 #: In the order in which they are started.
 ENDS = {
     "failing": "failed",

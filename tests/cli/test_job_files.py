@@ -96,9 +96,9 @@ WRONG = [
     (line("ada", limit="3"), "limit: Expected `int | null`, got `str`"),
     (line(""), "user_id: must not be empty"),
     ('{"sync": "sync"}', "user_id: is missing"),
-    (line("ada", user="x"), "user: is no field of a job; there are: sync, user_id, "),
-    (line("ada", start="2024-01-31"), "start: is no field of a job; there are: sync, user_id"),
-    (line("ada", end="2024-01-31"), "end: is no field of a job; there are: sync, user_id, "),
+    (line("ada", user="x"), "user: is no field of a job; there are: sync, source, "),
+    (line("ada", start="2024-01-31"), "start: is no field of a job; there are: sync, source"),
+    (line("ada", end="2024-01-31"), "end: is no field of a job; there are: sync, source, "),
     ('{"sync": "sync"', "job: a line must be one JSON object; "),
     ("[]", "job: Expected `object`, got `array`"),
 ]

@@ -39,7 +39,7 @@ from headgate import (
 from headgate.flow.commit import commit_chunk
 from headgate.flow.explain import format_time
 from headgate.flow.job_view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
-from headgate.flow.submit import JobRequest, check, plan_days
+from headgate.flow.submit import check, plan_days
 from headgate.model import change
 from tests.connecting import Site, strava_source, vault
 from tests.flow.sources import raising
@@ -88,7 +88,7 @@ def sync(source: Any = None, destination: Any = None, **more: Any) -> Sync:
 
 
 def asked(**fields: Any) -> JobRequest:
-    given = {"user_id": "ada", "source": "watch", "start": FIRST, "end": LAST, **fields}
+    given = {"user_id": "ada", "source": "watch", "start_date": FIRST, "end_date": LAST, **fields}
     return JobRequest(**given)
 
 
@@ -113,7 +113,7 @@ async def test_records_go_to_the_destination_and_receipts_stay_with_what_is_kept
     world: World,
 ) -> None:
     shelf = Shelf()
-    app, started = await delivering(world, shelf, start=LAST)
+    app, started = await delivering(world, shelf, start_date=LAST)
     assert (started.destination, started.provider) == ("shelf", "watch")
 
     job = await world.until(app, started.id)
@@ -224,7 +224,7 @@ async def test_a_destination_that_lets_us_in_no_more_is_to_be_connected_again(wo
         ({"source": "clock"}, "source", "there are: from watch"),
         ({"destination": "attic"}, "destination", "no sync imports history from watch to attic"),
         ({"user_id": ""}, "user_id", "must not be empty"),
-        ({"end": FIRST - timedelta(days=1)}, "end", "lies before the first day"),
+        ({"end_date": FIRST - timedelta(days=1)}, "end_date", "lies before the first day"),
         ({"reprocess": "some"}, "reprocess", "is not one of none, failed, all"),
     ],
 )
@@ -233,7 +233,7 @@ async def test_a_wrong_request_names_the_field_and_starts_nothing(
     world: World, fields: dict[str, Any], field: str, said: str
 ) -> None:
     app = await world.app(sync())
-    for ask in (app.backfills.start, app.backfills.forecast):
+    for ask in (app.jobs.submit, app.jobs.forecast):
         with pytest.raises(InvalidInput, match=said) as refused:
             await ask(asked(**fields))
         assert refused.value.field == field

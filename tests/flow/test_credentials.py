@@ -24,7 +24,9 @@ from headgate import (
     Deferred,
     Forbidden,
     Job,
+    JobRequest,
     JobState,
+    NotConnected,
     Reason,
     Response,
     RetryPolicy,
@@ -34,6 +36,7 @@ from headgate import (
 )
 from headgate.flow.credentials import Credentials
 from headgate.flow.sealing import OpenCredentials, unseal
+from headgate.flow.submit import submit_unchecked
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import Renewal, SealedConnection
 from headgate.ports.transport import Request
@@ -286,7 +289,10 @@ async def test_a_real_refusal_needs_the_user_burns_no_attempt_and_connecting_aga
 
     # And the next job asks the provider nothing
     asked = len(site.wire.sent)
-    second = await finished(site, app, await submit(app, connection))
+    request = JobRequest(sync="all", user_id="ada", connection_id=connection.id)
+    with pytest.raises(NotConnected):
+        await app.jobs.submit(request)
+    second = await finished(site, app, (await submit_unchecked(app._runtime, request)).job)
     assert (second.reason, len(site.wire.sent)) == (Reason.NEEDS_REAUTH, asked)
 
     # When the user connects again
@@ -690,7 +696,9 @@ async def test_a_job_for_a_connection_that_is_not_its_own_does_not_run(
         source.budget = None
         app = await site.app("strove", source=source)
     sync = "strove" if whose == "another provider's" else "all"
-    job = (await app.jobs.submit(sync, user_id=user, connection_id=other)).job
+    # As one that was removed after the job was stored
+    request = JobRequest(sync=sync, user_id=user, connection_id=other)
+    job = (await submit_unchecked(app._runtime, request)).job
     await app.supervisor().start()
 
     job = await finished(site, app, job)

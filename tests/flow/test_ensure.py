@@ -318,13 +318,13 @@ async def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
 
     source = ScriptedSource(read)
     app = await world.at_work(Sync(name="halves", source=source))
-    days = {"start": date(2025, 1, 1), "end": date(2025, 1, 1)}
+    days = {"start_date": date(2025, 1, 1), "end_date": date(2025, 1, 1)}
     submitted = await app.jobs.submit(
         "halves",
         user_id="ada",
         connection_id="c",
         mode=mode,
-        **(days if mode is Mode.HISTORY else {}),  # type: ignore[arg-type]
+        **(days if mode is Mode.HISTORY else {}),
     )
 
     # Then its tries are counted, and it ends as one that brings nothing does

@@ -81,7 +81,7 @@ class Place:
 
     async def run(self, sync: str = "notes", *, mode: str = "full", **fields: Any) -> Job:
         """A job of Ada's, from its beginning to its end."""
-        days = {"start": DAY, "end": DAY} if mode == "history" else {}
+        days = {"start_date": DAY, "end_date": DAY} if mode == "history" else {}
         given = {"user_id": "ada", "connection_id": "ada-1", "mode": mode, **days, **fields}
         submitted = await self.app.jobs.submit(sync, **given)
         return await self.world.until(self.app, submitted.job.id)

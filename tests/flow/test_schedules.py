@@ -41,11 +41,8 @@ from headgate.flow.schedules import Schedules
 from headgate.loops.scheduler import SLEEP_S_MAX, Scheduler
 from headgate.store.sql.schedules import SqlSchedules
 from tests.connecting import STRAVA, Site, strava_auth, vault
-<<<<<<< HEAD
 from tests.flow.sources import nothing
-=======
 from tests.flow.test_lanes import count_statements
->>>>>>> e33d25d1 (Read what became of all schedules by one query each)
 from tests.worlds import START, ScriptedSource, World, as_test, in_world, lanes, with_world
 
 DAY, HOUR, MINUTE = 86_400.0, 3600.0, 60.0
@@ -776,18 +773,6 @@ def test_history_tells_each_day_and_who_keeps_failing(tmp_path: Path) -> None:
     play(tmp_path, main, read=read)
 
 
-<<<<<<< HEAD
-@with_nights
-async def test_old_ticks_are_pruned_by_the_sweeper(nights: Nights) -> None:
-    sync = Sync(name="notes", source=nights.source)
-    settings = lanes(lease_s=6 * HOUR, keep_ticks=timedelta(days=1))
-    app = await nights.world.app(sync, schedules=[nights.schedule], worker=settings)
-    await nights.users("ada")
-    worker = app.supervisor()
-    await worker.start()
-    await nights.until(START + timedelta(days=3))
-    await worker.stop()
-=======
 @with_world
 async def test_the_stats_of_many_schedules_take_as_many_reads_as_those_of_one(
     world: World,
@@ -802,14 +787,16 @@ async def test_the_stats_of_many_schedules_take_as_many_reads_as_those_of_one(
     assert await reads("one", "two", "three") == await reads("one") > 0
 
 
-def test_old_ticks_are_pruned_by_the_sweeper(tmp_path: Path) -> None:
-    async def main(nights: Nights) -> None:
-        await nights.users("ada")
-        worker = nights.app.supervisor()
-        await worker.start()
-        await nights.until(START + timedelta(days=3))
-        await worker.stop()
->>>>>>> e33d25d1 (Read what became of all schedules by one query each)
+@with_nights
+async def test_old_ticks_are_pruned_by_the_sweeper(nights: Nights) -> None:
+    sync = Sync(name="notes", source=nights.source)
+    settings = lanes(lease_s=6 * HOUR, keep_ticks=timedelta(days=1))
+    app = await nights.world.app(sync, schedules=[nights.schedule], worker=settings)
+    await nights.users("ada")
+    worker = app.supervisor()
+    await worker.start()
+    await nights.until(START + timedelta(days=3))
+    await worker.stop()
 
     assert 1 <= len(await nights.ticks()) <= 2
 

@@ -3,6 +3,8 @@
 import pytest
 
 from headgate import (
+    App,
+    Connection,
     ConnectionReason,
     InvalidInput,
     JobParams,
@@ -34,23 +36,58 @@ async def test_a_connection_need_not_be_named_where_there_is_one(world: World) -
     )
 
 
-@with_world
-async def test_a_connection_that_is_another_users_or_needs_its_user_is_refused(
-    world: World,
-) -> None:
+async def signed_out(world: World) -> tuple[App, Connection]:
+    """An application with a connection whose user has to sign in again."""
     site = Site(world)
     app = await site.app("all")
     connection = await site.connect(app)
-    with pytest.raises(NotFound):
-        await app.jobs.submit(JobRequest(sync="all", user_id="eve", connection_id=connection.id))
     assert app._runtime.credentials is not None
     await app._runtime.credentials.store.refuse(
         connection.id, version=1, reason=ConnectionReason.GRANT_REFUSED, error="no"
     )
+    return app, connection
+
+
+@with_world
+async def test_a_connection_that_needs_its_user_is_refused(world: World) -> None:
+    app, _ = await signed_out(world)
     with pytest.raises(NotConnected, match="sign in again"):
-        await app.jobs.submit(JobRequest(sync="all", user_id="ada"))
+        await app.jobs.submit("all", user_id="ada")
+
+
+@with_world
+async def test_a_connection_of_another_user_is_not_found_by_any_door(world: World) -> None:
+    site = Site(world)
+    app = await site.app("all")
+    connection = await site.connect(app)
+    stranger = JobRequest(sync="all", user_id="eve", connection_id=connection.id)
+    for ask in (app.jobs.submit, app.jobs.ensure, app.jobs.forecast):
+        with pytest.raises(NotFound, match="there is no connection"):
+            await ask(stranger)
+    with pytest.raises(NotFound, match="there is no connection"):
+        await app.jobs.continue_last("all", user_id="eve", connection_id=connection.id)
+    [refused] = await app.jobs.submit_many([stranger])
+    assert isinstance(refused.error, NotFound)
     with pytest.raises(UnknownSync, match="'all'"):
-        await app.jobs.submit(JobRequest(sync="some", user_id="ada"))
+        await app.jobs.submit("some", user_id="ada")
     with pytest.raises(InvalidInput, match="user_id"):
-        await app.jobs.submit(JobRequest(sync="all", user_id=""))
+        await app.jobs.submit("all", user_id="")
+    with pytest.raises(InvalidInput, match="sync: is missing; name a sync, or a source"):
+        await app.jobs.submit(user_id="ada")
     assert await app.jobs.list() == []
+
+
+@with_world
+async def test_a_webhook_may_ensure_a_job_whose_user_has_to_sign_in_again(world: World) -> None:
+    app, connection = await signed_out(world)
+    job = (await app.jobs.ensure("all", user_id="ada")).job
+    assert job.connection_id == connection.id
+
+
+@with_world
+async def test_only_a_backfill_is_forecast(world: World) -> None:
+    site = Site(world)
+    app = await site.app("all")
+    await site.connect(app)
+    with pytest.raises(InvalidInput, match="only a backfill can be forecast, not mode full"):
+        await app.jobs.forecast("all", user_id="ada")

@@ -173,7 +173,7 @@ async def test_a_wrong_request_is_named_and_nothing_is_written(world: World) -> 
         "mode": request("x", mode="some"),
         "sync": request("x", sync="other"),
         "user_id": request(""),
-        "start": request("x", mode=Mode.HISTORY, end=LAST),
+        "start_date": request("x", mode=Mode.HISTORY, end_date=LAST),
         "delay_s": request("x", delay_s=-1),
         "key": request("x", key="\n"),
     }
@@ -317,7 +317,7 @@ async def test_what_the_plan_does_not_include_is_refused_by_one_read(world: Worl
     app = await world.app(notes(), entitlement=paid_history)
     await app.users.set_plan("ada", "premium")
     calls = count_calls(app, "plans_of")
-    days = {"mode": Mode.HISTORY, "start": FIRST, "end": LAST}
+    days = {"mode": Mode.HISTORY, "start_date": FIRST, "end_date": LAST}
 
     outcomes = await app.jobs.submit_many(
         [request("ada", **days), request("bob", **days), request("bob")]
@@ -336,7 +336,7 @@ async def test_backfills_read_the_days_that_are_not_held_as_those_that_come_alon
     app = await world.app(notes())
     supervisor = app.supervisor()
     await supervisor.start()
-    days = {"mode": Mode.HISTORY, "start": FIRST, "end": LAST}
+    days = {"mode": Mode.HISTORY, "start_date": FIRST, "end_date": LAST}
     for user in ("ada", "bob"):
         part = JobRequest(
             user_id=user,

@@ -51,7 +51,11 @@ from tests.web.library import LIVE, claim, library_sync, put, settle, stuck, wit
 from tests.worlds import START, ScriptedSource, World, as_test, lanes, with_world
 
 #: Two days that have passed when a world begins.
-DAYS: dict[str, Any] = {"mode": "history", "start": date(2025, 12, 1), "end": date(2025, 12, 2)}
+DAYS: dict[str, Any] = {
+    "mode": "history",
+    "start_date": date(2025, 12, 1),
+    "end_date": date(2025, 12, 2),
+}
 
 Labels = frozenset[tuple[str, str]]
 COVERS = {"collection": "library.covers"}

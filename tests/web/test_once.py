@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from headgate.flow.backfill import Backfills
 
 from headgate import StoreUnavailable
+from headgate.flow.jobs import Jobs
 from headgate.model.api_key import Role
 from headgate.toolkit.api import idempotency
 from tests.web.callers import (
@@ -62,14 +62,14 @@ async def test_while_the_first_is_under_way_others_wait(
 ) -> None:
     client = await served.client()
     going, go = asyncio.Event(), asyncio.Event()
-    begin = Backfills.start
+    begin = Jobs.submit
 
-    async def slow(self: Backfills, request: Any) -> Any:
+    async def slow(self: Jobs, request: Any) -> Any:
         going.set()
         await go.wait()
         return await begin(self, request)
 
-    monkeypatch.setattr(Backfills, "start", slow)
+    monkeypatch.setattr(Jobs, "submit", slow)
     first = asyncio.ensure_future(client.post("/v1/jobs", json=BODY, headers=KEY))
     await going.wait()
 
@@ -120,7 +120,7 @@ async def test_what_another_try_may_better_is_not_remembered(
         raise StoreUnavailable
 
     with monkeypatch.context() as broken:
-        broken.setattr(Backfills, "start", down)
+        broken.setattr(Jobs, "submit", down)
         answer = await client.post("/v1/jobs", json=BODY, headers=KEY)
         assert problem(answer, 503, "store_unavailable")["retryable"]
     assert (await client.post("/v1/jobs", json=BODY, headers=KEY)).status_code == 202

@@ -51,10 +51,10 @@ def start_backfill(
         ),
     ],
     user: Annotated[str, typer.Option("--user", help="The user whose data is read.")],
-    start: Annotated[
+    start_date: Annotated[
         date, typer.Option("--from", help="The first day.", parser=parse_day, metavar="DAY")
     ],
-    end: Annotated[
+    end_date: Annotated[
         date, typer.Option("--to", help="The last day.", parser=parse_day, metavar="DAY")
     ],
     reprocess: Annotated[
@@ -80,8 +80,8 @@ def start_backfill(
         sync=sync,
         mode=Mode.HISTORY,
         user_id=user,
-        start_date=start,
-        end_date=end,
+        start_date=start_date,
+        end_date=end_date,
         reprocess=reprocess,
         connection_id=connection,
         destination_connection_id=destination_connection,

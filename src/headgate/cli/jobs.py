@@ -95,8 +95,8 @@ def submit(
     mode: Annotated[
         Mode | None, typer.Option(help="How much to read. Default: the sync's only mode, or full.")
     ] = None,
-    start: FirstDayOption = None,
-    end: LastDayOption = None,
+    start_date: FirstDayOption = None,
+    end_date: LastDayOption = None,
     reprocess: Annotated[
         Reprocess, typer.Option(help="Mode history: which days to read again.")
     ] = Reprocess.FAILED,
@@ -128,8 +128,8 @@ def submit(
             connection_id=connection,
             destination_connection_id=destination_connection,
             mode=mode,
-            start_date=start,
-            end_date=end,
+            start_date=start_date,
+            end_date=end_date,
             reprocess=None if reprocess is Reprocess.FAILED else reprocess,
             since=since,
             limit=limit,

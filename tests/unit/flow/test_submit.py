@@ -28,7 +28,7 @@ from headgate.flow.submit import (
     OPTIONS_BYTES_MAX,
     RANGE_DAYS_MAX,
     JobRequest,
-    submit,
+    submit_unchecked,
 )
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
@@ -41,7 +41,7 @@ from tests.unit.values import NOW, make_job, runtime
 TODAY = NOW.date()
 YESTERDAY = TODAY - timedelta(days=1)
 REQUEST = JobRequest(sync="everything", user_id="user_1", connection_id="connection_1")
-HISTORY = replace(REQUEST, mode=Mode.HISTORY, start=YESTERDAY, end=TODAY)
+HISTORY = replace(REQUEST, mode=Mode.HISTORY, start_date=YESTERDAY, end_date=TODAY)
 SINCE = replace(REQUEST, mode=Mode.SINCE, since=NOW - timedelta(days=1))
 LIMIT = replace(REQUEST, mode=Mode.LIMIT, limit=10)
 SINCE_IN_TOKYO = (NOW - timedelta(days=1)).astimezone(timezone(timedelta(hours=9)))
@@ -116,7 +116,7 @@ def process(recorder: Recorder, entitlement: Entitlement | None = None) -> Runti
 async def accepted(request: JobRequest) -> NewJob:
     """The job that the request becomes."""
     recorder = Recorder()
-    await submit(process(recorder), request)
+    await submit_unchecked(process(recorder), request)
     [new] = recorder.stored
     return new
 
@@ -125,7 +125,7 @@ async def refused(request: JobRequest) -> InvalidInput:
     """Why the request is refused, having left no trace."""
     recorder = Recorder()
     with pytest.raises(InvalidInput) as caught:
-        await submit(process(recorder), request)
+        await submit_unchecked(process(recorder), request)
     assert recorder.stored == []
     assert recorder.announced == []
     return caught.value
@@ -154,24 +154,27 @@ WRONG: dict[str, tuple[str, JobRequest]] = {
     "an unknown mode": ("mode", replace(REQUEST, mode="partial")),
     "an empty mode": ("mode", replace(REQUEST, mode="")),
     "a mode in capitals": ("mode", replace(REQUEST, mode="FULL")),
-    "a mode that the sync does not offer": ("mode", replace(REQUEST, sync="days only")),
-    "history without start": ("start", replace(HISTORY, start=None)),
-    "history without end": ("end", replace(HISTORY, end=None)),
-    "an end before the start": ("end", replace(HISTORY, start=TODAY, end=YESTERDAY)),
-    "an end in the future": ("end", replace(HISTORY, end=FUTURE)),
-    "a range in the future": ("end", replace(HISTORY, start=FUTURE, end=FUTURE)),
-    "a range of too many days": (
-        "start",
-        replace(HISTORY, start=TODAY - timedelta(days=RANGE_DAYS_MAX)),
+    "a mode that the sync does not offer": (
+        "mode",
+        replace(REQUEST, sync="days only", mode=Mode.FULL),
     ),
-    "a start without a time zone": ("start", replace(HISTORY, start=NAIVE)),
-    "an end without a time zone": ("end", replace(HISTORY, end=NAIVE)),
-    "a start before the first day of all": ("start", replace(HISTORY, start=FIRST)),
-    "an end before the first day of all": ("end", replace(HISTORY, end=FIRST)),
-    "a start that is a text": ("start", replace(HISTORY, start=cast(Any, "2026-02-01"))),
-    "start in mode full": ("start", replace(REQUEST, start=TODAY)),
-    "start in mode since": ("start", replace(SINCE, start=TODAY)),
-    "end in mode limit": ("end", replace(LIMIT, end=TODAY)),
+    "history without start": ("start_date", replace(HISTORY, start_date=None)),
+    "history without end": ("end_date", replace(HISTORY, end_date=None)),
+    "an end before the start": ("end_date", replace(HISTORY, start_date=TODAY, end_date=YESTERDAY)),
+    "an end in the future": ("end_date", replace(HISTORY, end_date=FUTURE)),
+    "a range in the future": ("end_date", replace(HISTORY, start_date=FUTURE, end_date=FUTURE)),
+    "a range of too many days": (
+        "start_date",
+        replace(HISTORY, start_date=TODAY - timedelta(days=RANGE_DAYS_MAX)),
+    ),
+    "a start without a time zone": ("start_date", replace(HISTORY, start_date=NAIVE)),
+    "an end without a time zone": ("end_date", replace(HISTORY, end_date=NAIVE)),
+    "a start before the first day of all": ("start_date", replace(HISTORY, start_date=FIRST)),
+    "an end before the first day of all": ("end_date", replace(HISTORY, end_date=FIRST)),
+    "a start that is a text": ("start_date", replace(HISTORY, start_date=cast(Any, "2026-02-01"))),
+    "start in mode full": ("start_date", replace(REQUEST, start_date=TODAY)),
+    "start in mode since": ("start_date", replace(SINCE, start_date=TODAY)),
+    "end in mode limit": ("end_date", replace(LIMIT, end_date=TODAY)),
     "a since without a time zone": ("since", replace(SINCE, since=NAIVE)),
     "a since before the first moment of all": ("since", replace(SINCE, since=FIRST)),
     "a since in the future": ("since", replace(SINCE, since=NOW + timedelta(seconds=1))),
@@ -259,8 +262,8 @@ async def test_what_is_not_known_is_told_with_what_there_is() -> None:
         user_id=st.text(max_size=4),
         connection_id=st.text(min_size=1, max_size=4),
         mode=st.sampled_from([*Mode, "partial"]),
-        start=st.none() | st.dates(date(1900, 1, 1), date(2030, 1, 1)),
-        end=st.none() | st.dates(date(1900, 1, 1), date(2030, 1, 1)),
+        start_date=st.none() | st.dates(date(1900, 1, 1), date(2030, 1, 1)),
+        end_date=st.none() | st.dates(date(1900, 1, 1), date(2030, 1, 1)),
         since=st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2030, 1, 1)),  # noqa: DTZ001
         limit=st.none() | st.integers(-5, 5),
         lane=st.sampled_from([None, *Lane, "warm"]),
@@ -272,7 +275,7 @@ async def test_a_request_is_either_stored_and_announced_or_neither(wanted: JobRe
     recorder = Recorder()
 
     try:
-        await submit(process(recorder), wanted)
+        await submit_unchecked(process(recorder), wanted)
     except HeadgateError as error:
         assert isinstance(error, InvalidInput)
         assert recorder.stored == []
@@ -304,8 +307,8 @@ async def test_history_begins_at_its_last_day() -> None:
 
 
 async def test_a_range_may_be_one_day_or_a_hundred_years() -> None:
-    one = await accepted(replace(HISTORY, start=TODAY))
-    longest = replace(HISTORY, start=TODAY - timedelta(days=RANGE_DAYS_MAX - 1))
+    one = await accepted(replace(HISTORY, start_date=TODAY))
+    longest = replace(HISTORY, start_date=TODAY - timedelta(days=RANGE_DAYS_MAX - 1))
 
     assert one.progress.total == 1
     assert (await accepted(longest)).progress.total == RANGE_DAYS_MAX
@@ -316,7 +319,7 @@ async def test_a_moment_given_for_a_day_stands_for_its_day_in_utc() -> None:
     start = datetime(2026, 2, 10, 8, 59, tzinfo=tokyo)
     end = datetime(2026, 2, 10, 9, 0, tzinfo=tokyo)
 
-    new = await accepted(replace(HISTORY, start=start, end=end))
+    new = await accepted(replace(HISTORY, start_date=start, end_date=end))
 
     assert (new.start_date, new.end_date) == (date(2026, 2, 9), date(2026, 2, 10))
 
@@ -330,10 +333,10 @@ async def test_today_is_judged_in_utc_wherever_the_clock_is() -> None:
 
     # When history is asked for up to that date
     with pytest.raises(InvalidInput) as caught:
-        await submit(rt, replace(HISTORY, end=FUTURE))
+        await submit_unchecked(rt, replace(HISTORY, end_date=FUTURE))
 
     # Then it still lies in the future
-    assert caught.value.field == "end"
+    assert caught.value.field == "end_date"
 
 
 @pytest.mark.parametrize(
@@ -411,7 +414,7 @@ async def test_another_request_has_another_hash(other: JobRequest) -> None:
         (REQUEST, replace(REQUEST, delay_s=0)),
         (REQUEST, replace(REQUEST, options={})),
         (HISTORY, replace(HISTORY, mode="history", lane=Lane.COLD)),
-        (HISTORY, replace(HISTORY, end=NOW)),
+        (HISTORY, replace(HISTORY, end_date=NOW)),
         (SINCE, replace(SINCE, since=SINCE_IN_TOKYO)),
         (
             replace(REQUEST, options={"a": 1, "b": 2}),
@@ -424,8 +427,8 @@ async def test_the_same_request_in_other_words_has_the_same_hash(
 ) -> None:
     recorder = Recorder()
 
-    await submit(process(recorder), one)
-    await submit(process(recorder), other)
+    await submit_unchecked(process(recorder), one)
+    await submit_unchecked(process(recorder), other)
 
     first, second = recorder.stored
     assert first.request_hash == second.request_hash
@@ -438,7 +441,7 @@ async def test_the_same_request_in_other_words_has_the_same_hash(
 async def test_a_new_job_is_announced_in_its_lane(request_: JobRequest, topic: str) -> None:
     recorder = Recorder()
 
-    submitted = await submit(process(recorder), request_)
+    submitted = await submit_unchecked(process(recorder), request_)
 
     assert submitted.created
     assert recorder.announced == [topic]
@@ -450,7 +453,7 @@ async def test_a_job_that_is_not_stored_yet_is_not_announced() -> None:
 
     # When a job is submitted, then no worker looks for it
     with pytest.raises(StoreUnavailable):
-        await submit(process(recorder), REQUEST)
+        await submit_unchecked(process(recorder), REQUEST)
     assert recorder.announced == []
 
 
@@ -458,7 +461,7 @@ async def test_a_hint_that_the_commit_carries_is_announced_as_sent() -> None:
     recorder = Recorder()
     recorder.hints["lane.hot"] = SignalHint("channel", "me lane.hot")
 
-    await submit(process(recorder), REQUEST)
+    await submit_unchecked(process(recorder), REQUEST)
 
     assert recorder.carried == [SignalHint("channel", "me lane.hot")]
     assert recorder.announced == ["lane.hot (sent)"]
@@ -467,7 +470,7 @@ async def test_a_hint_that_the_commit_carries_is_announced_as_sent() -> None:
 async def test_a_job_that_was_there_already_is_not_announced_again() -> None:
     recorder = Recorder(created=False)
 
-    submitted = await submit(process(recorder), replace(REQUEST, key="again"))
+    submitted = await submit_unchecked(process(recorder), replace(REQUEST, key="again"))
 
     assert not submitted.created
     assert submitted.job.id == recorder.stored[0].id
@@ -488,7 +491,7 @@ async def test_what_the_plan_does_not_include_is_refused_and_leaves_no_trace() -
     recorder.plans["user_1"] = "free"
 
     with pytest.raises(PlanRequired, match="paid plans"):
-        await submit(process(recorder, paid_history), HISTORY)
+        await submit_unchecked(process(recorder, paid_history), HISTORY)
 
     assert (recorder.stored, recorder.announced) == ([], [])
 
@@ -498,6 +501,6 @@ async def test_what_the_plan_includes_is_taken(plan: str, request_: JobRequest) 
     recorder = Recorder()
     recorder.plans["user_1"] = plan
 
-    await submit(process(recorder, paid_history), request_)
+    await submit_unchecked(process(recorder, paid_history), request_)
 
     assert len(recorder.stored) == 1

@@ -55,7 +55,8 @@ class Import:
     @classmethod
     async def begin(cls, app: App, **fields: Any) -> "Import":
         """Submit it: the history from Fitbit to Strava, unless told otherwise."""
-        asked: dict[str, Any] = {"mode": Mode.HISTORY, "start": FIRST, "end": LAST, **fields}
+        days = {"start_date": FIRST, "end_date": LAST}
+        asked: dict[str, Any] = {"mode": Mode.HISTORY, **days, **fields}
         sync = asked.pop("sync", "days")
         submitted = await app.jobs.submit(sync, user_id=USER, connection_id="ada-1", **asked)
         return cls(app, submitted.job)
