@@ -15,7 +15,7 @@ EMULATORS_LOCK := requirements-emulators.lock
 ARGS ?=
 SEEDS ?= 1000
 UPGRADE ?= --upgrade
-TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 5 / 2 : 5 )))
+TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 2 : 4 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
 FAST := tests/unit tests/flow tests/web tests/cli tests/conformance tests/systems
 PYTEST = $(BIN)/python -m pytest --dist worksteal --durations 50 --durations-min 1

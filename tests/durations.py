@@ -19,7 +19,10 @@ S_MAX = 20.0
 BUSY_LOAD = 3.0
 
 #: Tests that may take longer, by the beginning of their ids, and why.
-SLOW: Mapping[str, str] = {}
+SLOW: Mapping[str, str] = {
+    "tests/unit/test_servers.py": "starts a PostgreSQL of its own",
+    "tests/unit/bench/test_engine.py": "starts the programs of the bench",
+}
 
 
 def cpu_s() -> float:

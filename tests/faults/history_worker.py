@@ -28,7 +28,6 @@ POLL_S = 0.2
 
 def application() -> App:
     """The application, which asks Strava as fast as it may: a test has no time for its pace."""
-    uploads.POLL_PAUSES_S = (POLL_S,) * len(uploads.POLL_PAUSES_S)  # type: ignore[assignment]
     size = LaneSize(concurrency=2, slice_s=1.0)
     hurried = Budget(BUDGET.source, BUDGET.limits, paced=False)
     strava = strava_api(os.environ["STRAVA"])
@@ -67,6 +66,7 @@ def with_crash_points(app: App) -> App:
 
 async def main() -> None:
     """Work until told to stop."""
+    uploads.POLL_PAUSES_S = (POLL_S,) * len(uploads.POLL_PAUSES_S)  # type: ignore[assignment]
     async with with_crash_points(application()) as app:
         await app.supervisor().run_until_stopped(handle_signals=True)
 
