@@ -273,6 +273,11 @@ def test_no_message_to_a_user_tells_what_an_error_said(
     assert not any(re.search(rf"\b{name}\b", said) for name in (*CLASSES, "KeyError"))
 
 
+def test_a_moment_is_told_with_its_zone_and_its_seconds_only_if_there_are_any() -> None:
+    assert format_time(NOW) == "2026-03-01 12:00 UTC"
+    assert format_time(NOW + timedelta(seconds=5)) == "2026-03-01 12:00:05 UTC"
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

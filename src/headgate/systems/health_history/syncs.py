@@ -19,8 +19,8 @@ NAME, LIVE = "health-history", "health-history-live"
 CHUNK_S_MAX = 1800.0
 #: Requests of a day: one list of exercises, a roll-up of each kind, and a file for each exercise;
 #: at Strava, an upload and a poll for each. Users have an exercise on every fifth day, or three in
-#: two days; the sandbox's users have one in two. `tests/flow/test_health_history` imports sixty of
-#: their days and counts at the providers.
+#: two days; the sandbox's users have one in two. `tests/systems/health_history/test_sync` imports
+#: thirty of their days and counts at the providers.
 EXERCISES_LEAST, EXERCISES_MOST = 0.2, 1.5
 DAY_COSTS = (
     DayCost(
