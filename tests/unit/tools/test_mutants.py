@@ -63,4 +63,6 @@ def test_each_listed_change_applies_and_names_its_tests(listed: Mutant) -> None:
     assert listed.apply(source) != source
     assert listed.killed_by
     for name in listed.killed_by:
-        assert (ROOT / name.partition("::")[0]).exists(), name
+        path, _, test = name.partition("::")
+        tests = (ROOT / path).read_text(encoding="utf-8")
+        assert f"def {test.partition('[')[0]}(" in tests, name
