@@ -31,6 +31,8 @@ def main() -> None:
     console.print(f"[bold]{days} days[/] with a limiter that forgets, crashes and skewed clocks")
     rough = play(1, msgspec.structs.replace(busy, forgets_a_day=8, crashes_a_day=20, skew_s=30))
     report.add("overshoot_with_faults", rough.overshoot, "requests", ", at most one a forgetting")
+    beyond = max(0, rough.overshoot - rough.forgotten)
+    report.add_safety("overshoot_beyond_forgotten", beyond, "requests")
     report.add("forgotten", rough.forgotten, "times", f", beside {rough.crashes} crashes")
     report.add_safety("missing_with_faults", rough.missing, "new activities")
     report.print()
