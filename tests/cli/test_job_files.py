@@ -1,4 +1,4 @@
-"""`headgate job submit --file`: all lines are validated first, results in order, bounded memory."""
+"""`headgate job submit --file`: a result for each line, in order, in bounded memory."""
 
 import json
 import os
@@ -104,39 +104,33 @@ WRONG = [
 ]
 
 
-def test_wrong_lines_and_their_fields_are_named_and_nothing_is_written(headgate: Cli) -> None:
-    good = [line(f"user {number}") for number in range(3)]
-    lines = [*good, *(wrong for wrong, _ in WRONG), *good]
+def test_a_wrong_line_is_refused_with_its_number_and_field_and_stops_no_other(
+    headgate: Cli,
+) -> None:
+    lines = [line("first"), *(wrong for wrong, _ in WRONG), line("last")]
 
     told = submit(headgate, *lines)
     for_people = submit(headgate, *lines, options=())
 
-    assert (told.exit_code, for_people.exit_code) == (2, 2)
+    assert (told.exit_code, for_people.exit_code) == (1, 1)
     words = for_people.stderr.replace("\n", " ")
-    errors = zip(outcomes(told.stdout), WRONG, strict=True)
-    for number, (error, (_, said)) in enumerate(errors, start=4):
-        assert error["error"]["message"].startswith(f"line {number}: {said}")
-        assert f"error line {number}: {said}" in words
-    assert f"{len(WRONG)} lines are wrong. Nothing was submitted" in words
-    assert jobs(headgate) == []
-
-
-def test_many_wrong_lines_are_counted_and_the_first_are_named(headgate: Cli) -> None:
-    told = submit(headgate, *(["nothing"] * 1500))
-
-    assert told.exit_code == 2
-    assert len(told.stdout.splitlines()) == job_files.TOLD_MAX
-    assert "1,500 lines are wrong; the first 20 are named" in told.stderr
-    one = submit(headgate, line("ada"), "nothing", options=())
-    assert "1 line is wrong. Nothing was submitted" in one.stderr.replace("\n", " ")
+    first, *refused, last = outcomes(told.stdout)
+    assert (first["status"], last["status"], last["line"]) == ("created", "created", len(lines))
+    for number, (each, (_, said)) in enumerate(zip(refused, WRONG, strict=True), start=2):
+        assert (each["line"], each["status"], each["job_id"]) == (number, "refused", None)
+        assert each["error"]["type"] in ("InvalidInput", "UnknownSync")
+        assert each["error"]["message"].startswith(said)
+        assert f"line {number}: refused: {said}" in words
+    assert {job["user_id"] for job in jobs(headgate)} == {"first", "last"}
 
 
 def test_a_line_without_an_end_is_not_read_into_memory(headgate: Cli) -> None:
-    told = submit(headgate, line("ada"), "x" * (job_files.LINE_BYTES_MAX + 1))
+    told = submit(headgate, line("ada"), "x" * (3 * job_files.LINE_BYTES_MAX), line("bob"))
 
-    assert told.exit_code == 2
-    assert "line 2: is longer than" in outcomes(told.stdout)[-1]["error"]["message"]
-    assert jobs(headgate) == []
+    assert told.exit_code == 1
+    _, long, bob = outcomes(told.stdout)
+    assert "a line must have at most" in long["error"]["message"]
+    assert (bob["line"], bob["status"]) == (3, "created")
 
 
 @pytest.mark.parametrize(
@@ -182,31 +176,7 @@ def test_a_failure_says_how_far_it_came(headgate: Cli, monkeypatch: pytest.Monke
 
     assert told.exit_code == 4
     said = told.stderr.replace("\n", " ")
-    assert "at least 4 of 6 requests were carried out (created 4 · " in said
-    assert len(jobs(headgate)) == 4
-
-
-def test_lines_that_are_added_after_the_check_are_not_submitted(
-    headgate: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(job_files, "BATCH", 2)
-    file = Path("many.jsonl")
-    lines = [line(f"user {number}") for number in range(4)]
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    submit_many = Jobs.submit_many
-
-    def add_line() -> None:
-        with file.open("a", encoding="utf-8") as more:
-            more.write("nothing\n")
-
-    async def add_line_and_submit(self: Jobs, requests: Any) -> Any:
-        add_line()
-        return await submit_many(self, requests)
-
-    monkeypatch.setattr(Jobs, "submit_many", add_line_and_submit)
-    told = headgate("job", "submit", "--file", "many.jsonl")
-
-    assert told.exit_code == 0, told.output
+    assert "at least 4 lines were carried out (created 4 · " in said
     assert len(jobs(headgate)) == 4
 
 
@@ -222,7 +192,7 @@ def test_it_has_failed_if_its_results_are_read_no_longer(headgate: Cli, tmp_path
         said = process.stderr.read()
         assert process.wait() == 1
 
-    assert f"of {count:,} requests were carried out" in said
+    assert "lines were carried out" in said
     assert 0 < len(jobs(headgate)) < count
 
 
@@ -234,7 +204,7 @@ def test_ctrl_c_ends_it_while_it_waits_for_a_line(headgate: Cli, tmp_path: Path)
         environment={**os.environ, "PYTHONPATH": str(tmp_path)},
         folder=tmp_path,
     ) as screen:
-        screen.wait_for(lambda text: "checked" in text)
+        screen.wait_for(lambda text: "submitted" in text)
 
         assert screen.interrupt() == 130
 

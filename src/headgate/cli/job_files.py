@@ -1,9 +1,7 @@
 """`headgate job submit --file`: submit the jobs of a file of JSON Lines, however many there are.
 
-The file is read twice. The first time every line is validated, and if one is wrong, nothing is
-written. The second time the jobs are stored, a batch in one transaction. What can be read only
-once, such as a pipe, is kept in a temporary file meanwhile. At no time is more than a batch of
-lines in memory.
+A batch of lines is read, and its jobs are stored in one transaction; no more than a batch is in
+memory. Every line has a result. One that is wrong is refused, and stops no other.
 """
 
 import re
@@ -12,10 +10,9 @@ import sys
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice
-from tempfile import TemporaryFile
-from typing import IO, NamedTuple
+from typing import IO
 
 import msgspec
 
@@ -24,21 +21,21 @@ from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.flow.submit import OPTIONS_BYTES_MAX, JobRequest
 from headgate.flow.submit_many import BATCH
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
-from headgate.toolkit.commands.loading import FAILED, USAGE, load_app, report_error, run
-from headgate.toolkit.commands.output import amount, counts_text, messages, print_facts
+from headgate.toolkit.commands.loading import FAILED, load_app, run
+from headgate.toolkit.commands.output import counts_text, messages, print_facts
 from headgate.toolkit.commands.reading import STDIN
 from headgate.toolkit.commands.sending_screen import SendingScreen
 
 #: A line that is longer is not read into memory.
 LINE_BYTES_MAX = 2 * OPTIONS_BYTES_MAX
-#: How many lines that are wrong, or refused, are told one by one.
+#: How many lines that are refused are told one by one.
 TOLD_MAX = 20
 
 #: What the decoder says of a value that is wrong, and where it is.
 _WRONG = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<field>[^`]*)`)?", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<field>.*)`")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`")
-_CHECKING, _SUBMITTING = "checked", "submitted"
+_SUBMITTED = "submitted"
 
 
 class OutcomeLine(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -51,24 +48,13 @@ class OutcomeLine(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defa
     error: dict[str, str] | None = None
 
 
-class _Request(NamedTuple):
-    """A line of the file that is a valid request."""
-
-    line: int
-    request: JobRequest
-
-
 def submit_file(path: str, *, app: str | None, json: bool) -> int:
     """Submit the jobs of the file, or of stdin for `-`; returns the exit code."""
     loaded = load_app(app, None, needs_syncs=True, json=json)
 
     async def use(opened: App) -> int:
-        with _open(path) as (first, again):
-            lines = await _validate(opened, first, again, json=json)
-            if lines is None:
-                return USAGE
-            again.seek(0)
-            return await _submit(opened, again, lines, json=json)
+        with _open(path) as file:
+            return await _submit(opened, file, json=json)
 
     return run(loaded, use, json=json, creates=True)
 
@@ -77,45 +63,59 @@ def submit_file(path: str, *, app: str | None, json: bool) -> int:
 
 
 @contextmanager
-def _open(path: str) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """The file to read first, and the one to read again; the two are one if it has a beginning."""
-    with ExitStack() as opened:
-        try:
-            file = sys.stdin.buffer if path == STDIN else opened.enter_context(open(path, "rb"))
-        except OSError as error:
-            raise InvalidInput("file", f"{path} cannot be read: {error.strerror}") from None
-        in_place = path != STDIN and file.seekable()
-        yield file, file if in_place else opened.enter_context(TemporaryFile())
+def _open(path: str) -> Iterator[IO[bytes]]:
+    try:
+        opened = nullcontext(sys.stdin.buffer) if path == STDIN else open(path, "rb")
+    except OSError as error:
+        raise InvalidInput("file", f"{path} cannot be read: {error.strerror}") from None
+    with opened as file:
+        yield file
 
 
-def _lines(file: IO[bytes], kept: IO[bytes] | None = None) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not empty, with their numbers; each is also written to `kept`."""
+def _batches(file: IO[bytes]) -> Iterator[Sequence[tuple[int, bytes]]]:
+    """The lines that are not empty, with their numbers, a batch at a time."""
+    lines = _lines(file)
+    while True:
+        with _interrupted_at_once():
+            batch = list(islice(lines, BATCH))
+        if not batch:
+            return
+        yield batch
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     number = 0
     while line := file.readline(LINE_BYTES_MAX + 1):
         number += 1
-        if kept is not None:
-            kept.write(line)
-        if len(line) > LINE_BYTES_MAX:
-            problem = f"is longer than {LINE_BYTES_MAX:,} bytes. Nothing was submitted"
-            raise InvalidInput(f"line {number}", problem)
+        rest = line
+        while len(rest) > LINE_BYTES_MAX and not rest.endswith(b"\n"):
+            rest = file.readline(LINE_BYTES_MAX + 1)
         if not line.isspace():
             yield number, line
+
+
+@contextmanager
+def _interrupted_at_once() -> Iterator[None]:
+    """Let Ctrl-C end a read that waits for a pipe or a keyboard.
+
+    The event loop would only cancel its task, which notices that after the read. Whoever started
+    this program so that it ignores Ctrl-C is left alone.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 _decoder = msgspec.json.Decoder(JobRequest)
 
 
-def _read_request(app: App, number: int, line: bytes) -> _Request:
-    """The request of a line; InvalidInput names the line and the field."""
-    try:
-        request = _decode(line)
-        app.jobs.validate(request)
-        return _Request(number, request)
-    except InvalidInput as error:
-        raise InvalidInput(f"line {number}", f"{error.field}: {error.problem}") from None
-
-
 def _decode(line: bytes) -> JobRequest:
+    if len(line) > LINE_BYTES_MAX:
+        raise InvalidInput("job", f"a line must have at most {LINE_BYTES_MAX:,} bytes")
     try:
         return _decoder.decode(line.removeprefix(BOM_UTF8))
     except msgspec.ValidationError as error:
@@ -135,95 +135,59 @@ def _wrong_field(told: str) -> InvalidInput:
     return InvalidInput(wrong["field"] or "job", wrong["problem"])
 
 
-# ---- validating --------------------------------------------------------------------------------
-
-
-async def _validate(app: App, file: IO[bytes], again: IO[bytes], *, json: bool) -> int | None:
-    """How many requests the file has; None if one is wrong, which is told."""
-    valid, wrong = 0, 0
-    with _interrupted_at_once(), SendingScreen(app.clock, {_CHECKING: None}, quiet=json) as screen:
-        for number, line in _lines(file, None if again is file else again):
-            try:
-                _read_request(app, number, line)
-                valid += 1
-            except InvalidInput as error:
-                wrong += 1
-                if wrong <= TOLD_MAX:
-                    report_error(error, json=json)
-            if (valid + wrong) % BATCH == 0:
-                screen.show(_CHECKING, valid + wrong)
-                # Lets the tasks of the application have a turn.
-                await app.clock.sleep(0)
-    if wrong:
-        more = f"; the first {TOLD_MAX} are named" if wrong > TOLD_MAX else ""
-        messages.print(
-            f"{amount(wrong, 'line is', 'lines are')} wrong{more}. Nothing was submitted: correct "
-            "the file and submit it again",
-            markup=False,
-        )
-        return None
-    return valid
-
-
-@contextmanager
-def _interrupted_at_once() -> Iterator[None]:
-    """Let Ctrl-C end a read that waits for a pipe or a keyboard, when nothing is written yet.
-
-    The event loop would only cancel its task, which notices that after the read. Whoever started
-    this program so that it ignores Ctrl-C is left alone.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 # ---- submitting --------------------------------------------------------------------------------
 
 
-async def _submit(app: App, file: IO[bytes], total: int, *, json: bool) -> int:
-    """Submit the requests in batches, and say what has become of them; returns the exit code."""
+async def _submit(app: App, file: IO[bytes], *, json: bool) -> int:
+    """Submit the jobs in batches, and say what has become of each; returns the exit code."""
     counts = Counter({status.value: 0 for status in SubmitStatus})
     try:
-        with SendingScreen(app.clock, {_SUBMITTING: total}, quiet=json) as screen:
-            for batch in _batches(app, file, total):
-                outcomes = await app.jobs.submit_many([each.request for each in batch])
-                _print_outcomes(batch, outcomes, counts, json=json)
+        with SendingScreen(app.clock, {_SUBMITTED: None}, quiet=json) as screen:
+            for batch in _batches(file):
+                outcomes = await _submit_batch(app, [line for _, line in batch])
+                _print_outcomes([number for number, _ in batch], outcomes, counts, json=json)
                 there = {status: count for status, count in counts.items() if count}
-                screen.show(_SUBMITTING, counts.total(), there)
+                screen.show(_SUBMITTED, counts.total(), there)
     except (BrokenPipeError, SystemExit):
         # Nobody reads what it prints, as after `head`. A list is done then, and this is not.
         with suppress(SystemExit):
-            _print_how_far(counts, total)
+            _print_how_far(counts)
         return FAILED
     except BaseException:
-        _print_how_far(counts, total)
+        _print_how_far(counts)
         raise
     _print_summary(counts, json=json)
     return FAILED if counts[SubmitStatus.REFUSED] else 0
 
 
-def _print_how_far(counts: Counter[str], total: int) -> None:
+async def _submit_batch(app: App, lines: Sequence[bytes]) -> Sequence[SubmitOutcome]:
+    """What has become of each line; one that is wrong is refused, and the others are stored."""
+    outcomes: dict[int, SubmitOutcome] = {}
+    requests: dict[int, JobRequest] = {}
+    for place, line in enumerate(lines):
+        try:
+            request = _decode(line)
+            app.jobs.validate(request)
+            requests[place] = request
+        except InvalidInput as error:
+            refused = SubmitOutcome(SubmitStatus.REFUSED, None, field=error.field, error=error)
+            outcomes[place] = refused
+    submitted = await app.jobs.submit_many(requests.values())
+    outcomes.update(zip(requests, submitted, strict=True))
+    return [outcomes[place] for place in range(len(lines))]
+
+
+def _print_how_far(counts: Counter[str]) -> None:
     # A batch that was under way may have been stored, too.
     messages.print(
-        f"at least {counts.total():,} of {total:,} requests were carried out "
-        f"({counts_text(counts)}). Where they have keys, the same file may be submitted again",
+        f"at least {counts.total():,} lines were carried out ({counts_text(counts)}). Where they "
+        "have keys, the same file may be submitted again",
         markup=False,
     )
 
 
-def _batches(app: App, file: IO[bytes], total: int) -> Iterator[Sequence[_Request]]:
-    """The lines that were validated, and none that were added to the file since."""
-    lines = islice(_lines(file), total)
-    while batch := [_read_request(app, number, line) for number, line in islice(lines, BATCH)]:
-        yield batch
-
-
 def _print_outcomes(
-    batch: Sequence[_Request],
+    numbers: Sequence[int],
     outcomes: Sequence[SubmitOutcome],
     counts: Counter[str],
     *,
@@ -231,7 +195,7 @@ def _print_outcomes(
 ) -> None:
     """Print what is said of each line, and count it."""
     printed: list[bytes] = []
-    for (number, _), outcome in zip(batch, outcomes, strict=True):
+    for number, outcome in zip(numbers, outcomes, strict=True):
         counts[outcome.status.value] += 1
         if json:
             printed.append(_encoder.encode(_outcome_line(number, outcome)))

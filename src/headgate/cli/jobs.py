@@ -115,11 +115,11 @@ def submit(
 ) -> None:
     """Submit a job, or with --file many. The same key again returns the same job.
 
-    A line of the file is a JSON object with sync, user_id and the other fields of a job. If one
-    is wrong, nothing is submitted. A thousand jobs at a time are stored together.
+    A line of the file is a JSON object with sync, user_id and the other fields of a job. Each has a
+    result; one that is wrong is refused, and stops no other. A thousand are stored together.
 
     Exit codes with --file: 0 none was refused, 1 some were, or nobody reads the results any more,
-    2 a line is wrong, 4 the settings or the database, 130 interrupted.
+    4 the settings or the database, 130 interrupted.
     """
     with report_errors(json=json):
         fields = _fields(
