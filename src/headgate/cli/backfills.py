@@ -1,22 +1,22 @@
 """`headgate backfill …`: forecast, start, follow and control backfills of a user's history."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Annotated
 
 import typer
 
 from headgate.app import App
-from headgate.cli.jobs import JobArgument, JobsArgument, UserOption, retry_job
+from headgate.cli.job_controls import UserOption, add_controls
+from headgate.cli.jobs import JobArgument
 from headgate.flow.job_view import JobView
 from headgate.flow.jobs import LIST_MAX
 from headgate.flow.submit import JobRequest
 from headgate.model.forecast import Forecast
-from headgate.model.job import Job, Mode, Reprocess
+from headgate.model.job import Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import SubmitResult
 from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.each import do_to_each
 from headgate.toolkit.commands.ids import JOB, complete_syncs, whole_id
 from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import (
@@ -29,7 +29,7 @@ from headgate.toolkit.commands.loading import (
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
 from headgate.toolkit.commands.reading import parse_day
-from headgate.toolkit.commands.watching import print_next, print_status, watch, watch_json
+from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
 commands = typer.Typer(help="Import a user's history, day by day.", no_args_is_help=True)
 
@@ -160,62 +160,7 @@ def list_backfills(
     print_list(run_list(loaded, find, json=json), limit=limit, json=json, none=none)
 
 
-@commands.command()
-@example("headgate backfill list --state failed | headgate backfill retry -")
-def retry(
-    job_ids: JobsArgument,
-    user: UserOption = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Retry paused or failed backfills now; they go on where they stopped."""
-    _control_each(app, database, json, job_ids, lambda opened, one: retry_job(opened, one, user))
-
-
-@commands.command()
-@example("headgate backfill pause job_01J8")
-def pause(
-    job_ids: JobsArgument,
-    user: UserOption = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Pause backfills until they are resumed; a running one stops after its present chunk."""
-    _control_each(
-        app, database, json, job_ids, lambda opened, one: opened.jobs.pause(one, user_id=user)
-    )
-
-
-@commands.command()
-@example("headgate backfill resume job_01J8")
-def resume(
-    job_ids: JobsArgument,
-    user: UserOption = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Resume paused backfills; they go on where they stopped."""
-    _control_each(
-        app, database, json, job_ids, lambda opened, one: opened.jobs.resume(one, user_id=user)
-    )
-
-
-@commands.command()
-@example("headgate backfill cancel job_01J8 job_01J9")
-def cancel(
-    job_ids: JobsArgument,
-    user: UserOption = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Cancel backfills; what they imported stays."""
-    _control_each(
-        app, database, json, job_ids, lambda opened, one: opened.jobs.cancel(one, user_id=user)
-    )
+add_controls(commands, "backfill")
 
 
 @commands.command()
@@ -265,24 +210,6 @@ async def _print_status(
     elif not follow:
         print_json(status)
     return code
-
-
-def _control_each(
-    app: str | None,
-    database: str | None,
-    json: bool,
-    job_ids: list[str],
-    act: Callable[[App, str], Awaitable[Job]],
-) -> None:
-    async def print_acted(opened: App, job_id: str) -> None:
-        status = await opened.jobs.status((await act(opened, job_id)).id)
-        if json:
-            print_json(status)
-        else:
-            out.print(f"{status.id}  {status.message}", markup=False)
-            print_next(status)
-
-    do_to_each(JOB, job_ids, print_acted, app=app, database=database, json=json)
 
 
 def _print_forecast(forecast: Forecast, *, json: bool) -> None:

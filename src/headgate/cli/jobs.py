@@ -1,18 +1,19 @@
 """`headgate job …`: submit, follow and control jobs."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
 
 from headgate.app import App
-from headgate.base.errors import Conflict, InvalidInput
+from headgate.base.errors import InvalidInput
+from headgate.cli.job_controls import JobsArgument, UserOption, add_controls
 from headgate.cli.job_files import submit_file
 from headgate.flow.job_view import EventPage, JobStatus, JobView
 from headgate.flow.jobs import LIST_MAX
-from headgate.model.job import Job, JobEvent, Lane, Mode, Reprocess
-from headgate.model.states import ConnectionState, JobState
+from headgate.model.job import JobEvent, Lane, Mode, Reprocess
+from headgate.model.states import JobState
 from headgate.ports.store import SubmitResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
@@ -33,7 +34,7 @@ from headgate.toolkit.commands.output import (
     print_list,
 )
 from headgate.toolkit.commands.reading import parse_day, parse_json_object, parse_time
-from headgate.toolkit.commands.watching import print_status, reconnect_command
+from headgate.toolkit.commands.watching import print_status
 
 commands = typer.Typer(help="Submit, follow and control jobs.", no_args_is_help=True)
 
@@ -41,14 +42,6 @@ JobArgument = Annotated[
     str,
     typer.Argument(
         help="The job's id, or its beginning.", metavar="JOB", autocompletion=complete(JOB)
-    ),
-]
-JobsArgument = Annotated[
-    list[str],
-    typer.Argument(
-        help="The jobs' ids, or their beginnings; - reads them from stdin.",
-        metavar="JOB",
-        autocompletion=complete(JOB),
     ),
 ]
 FirstDayOption = Annotated[
@@ -75,7 +68,6 @@ SinceOption = Annotated[
         metavar="TIME",
     ),
 ]
-UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of this user.")]
 
 
 @commands.command()
@@ -211,7 +203,15 @@ def show(
     json: JsonOption = False,
 ) -> None:
     """Show jobs: their state, the reason for it, and what they have done."""
-    _control(job_ids, app, database, json, lambda opened, one: opened.jobs.get(one, user_id=user))
+
+    async def print_one(opened: App, job_id: str) -> None:
+        status = await opened.jobs.status(job_id, user_id=user)
+        if json:
+            print_json(status)
+        else:
+            print_status(status)
+
+    do_to_each(JOB, job_ids, print_one, app=app, database=database, json=json)
 
 
 @commands.command()
@@ -239,87 +239,4 @@ def events(
         print_events(entries)
 
 
-@commands.command()
-@example("headgate job pause job_01J8 job_01J9")
-def pause(
-    job_ids: JobsArgument,
-    user: UserOption = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Pause jobs until they are resumed; a running one stops after its present chunk."""
-    _control(job_ids, app, database, json, lambda opened, one: opened.jobs.pause(one, user_id=user))
-
-
-@commands.command()
-@example("headgate job resume job_01J8")
-def resume(
-    job_ids: JobsArgument,
-    user: UserOption = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Resume paused jobs; they go on where they stopped."""
-    _control(
-        job_ids, app, database, json, lambda opened, one: opened.jobs.resume(one, user_id=user)
-    )
-
-
-@commands.command()
-@example("headgate job list --state failed | headgate job retry -")
-def retry(
-    job_ids: JobsArgument,
-    user: UserOption = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Retry paused or failed jobs now; they go on where they stopped."""
-    _control(job_ids, app, database, json, lambda opened, one: retry_job(opened, one, user))
-
-
-@commands.command()
-@example("headgate job cancel job_01J8")
-def cancel(
-    job_ids: JobsArgument,
-    user: UserOption = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Cancel jobs; a running one ends as soon as its worker has stopped."""
-    _control(
-        job_ids, app, database, json, lambda opened, one: opened.jobs.cancel(one, user_id=user)
-    )
-
-
-async def retry_job(app: App, job_id: str, user: str | None) -> Job:
-    """Retry a job, unless it would only fail again because its user has to sign in first."""
-    status = await app.jobs.status(job_id, user_id=user)
-    if status.reconnect is not None and status.reconnect.connection_id is not None:
-        connection = await app.connections.get(status.reconnect.connection_id)
-        if connection.state is ConnectionState.NEEDS_REAUTH:
-            raise Conflict(
-                f"{status.reconnect.provider} would refuse it again: {status.user_id} has to sign "
-                f"in first. Nothing is lost. Then it goes on: {reconnect_command(status)}"
-            )
-    return await app.jobs.retry_now(job_id, user_id=user)
-
-
-def _control(
-    job_ids: Sequence[str],
-    app: str | None,
-    database: str | None,
-    json: bool,
-    act: Callable[[App, str], Awaitable[Job]],
-) -> None:
-    async def print_acted(opened: App, job_id: str) -> None:
-        status = await opened.jobs.status((await act(opened, job_id)).id)
-        if json:
-            print_json(status)
-        else:
-            print_status(status)
-
-    do_to_each(JOB, job_ids, print_acted, app=app, database=database, json=json)
+add_controls(commands, "job")

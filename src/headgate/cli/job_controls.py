@@ -1,0 +1,109 @@
+"""The commands that control jobs: the same for `headgate job` and for `headgate backfill`."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, NamedTuple
+
+import typer
+
+from headgate.app import App
+from headgate.base.errors import Conflict
+from headgate.model.job import Job
+from headgate.model.states import ConnectionState
+from headgate.toolkit.commands.command_line import example
+from headgate.toolkit.commands.each import do_to_each
+from headgate.toolkit.commands.ids import JOB, complete
+from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption
+from headgate.toolkit.commands.output import out, print_json
+from headgate.toolkit.commands.watching import print_next, reconnect_command
+
+JobsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="The jobs' ids, or their beginnings; - reads them from stdin.",
+        metavar="JOB",
+        autocompletion=complete(JOB),
+    ),
+]
+UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of this user.")]
+
+
+class Control(NamedTuple):
+    """A command that changes jobs which are there."""
+
+    name: str
+    #: Changes the job of that id; with a user, another user's is NotFound.
+    act: Callable[[App, str, str | None], Awaitable[Job]]
+    #: What it does, and a line to try, where `{noun}` and `{nouns}` stand for jobs or backfills.
+    help: str
+    example: str
+
+
+async def retry_job(app: App, job_id: str, user: str | None) -> Job:
+    """Retry a job, unless it would only fail again because its user has to sign in first."""
+    status = await app.jobs.status(job_id, user_id=user)
+    if status.reconnect is not None and status.reconnect.connection_id is not None:
+        connection = await app.connections.get(status.reconnect.connection_id)
+        if connection.state is ConnectionState.NEEDS_REAUTH:
+            raise Conflict(
+                f"{status.reconnect.provider} would refuse it again: {status.user_id} has to sign "
+                f"in first. Nothing is lost. Then it goes on: {reconnect_command(status)}"
+            )
+    return await app.jobs.retry_now(job_id, user_id=user)
+
+
+CONTROLS = (
+    Control(
+        "pause",
+        lambda app, job_id, user: app.jobs.pause(job_id, user_id=user),
+        "Pause {nouns} until they are resumed; a running one stops after its present chunk.",
+        "headgate {noun} pause job_01J8 job_01J9",
+    ),
+    Control(
+        "resume",
+        lambda app, job_id, user: app.jobs.resume(job_id, user_id=user),
+        "Resume paused {nouns}; they go on where they stopped.",
+        "headgate {noun} resume job_01J8",
+    ),
+    Control(
+        "retry",
+        retry_job,
+        "Retry paused or failed {nouns} now; they go on where they stopped.",
+        "headgate {noun} list --state failed | headgate {noun} retry -",
+    ),
+    Control(
+        "cancel",
+        lambda app, job_id, user: app.jobs.cancel(job_id, user_id=user),
+        "Cancel {nouns}; a running one ends as soon as its worker has stopped. What is imported "
+        "stays.",
+        "headgate {noun} cancel job_01J8",
+    ),
+)
+
+
+def add_controls(commands: typer.Typer, noun: str) -> None:
+    """Add the commands for jobs, which are called `noun` there."""
+    for control in CONTROLS:
+        shown = control.help.format(nouns=f"{noun}s")
+        run = example(control.example.format(noun=noun))(_command(control))
+        commands.command(control.name, help=shown)(run)
+
+
+def _command(control: Control) -> Callable[..., None]:
+    def command(
+        job_ids: JobsArgument,
+        user: UserOption = None,
+        app: AppOption = None,
+        database: DatabaseOption = None,
+        json: JsonOption = False,
+    ) -> None:
+        async def act(opened: App, job_id: str) -> None:
+            status = await opened.jobs.status((await control.act(opened, job_id, user)).id)
+            if json:
+                print_json(status)
+            else:
+                out.print(f"{status.id}  {status.message}", markup=False)
+                print_next(status)
+
+        do_to_each(JOB, job_ids, act, app=app, database=database, json=json)
+
+    return command
