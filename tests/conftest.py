@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -45,6 +46,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start what the processes of a run share, and fail a run with a test that takes too long."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A run in the background of a script ignores Ctrl-C, and so would all that it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     kept.keep_models()
     if run_servers.ADDRESS not in os.environ:
         started = run_servers.RunServers()
