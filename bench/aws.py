@@ -227,8 +227,8 @@ def run(functions: Functions, connections: list[str], *, days: int) -> int:
                 user_id=each,
                 connection_id=each,
                 mode=Mode.HISTORY,
-                start=LAST - timedelta(days=days - 1),
-                end=LAST,
+                start_date=LAST - timedelta(days=days - 1),
+                end_date=LAST,
             )
 
     functions.container.run(submit)

@@ -89,7 +89,7 @@ def test_refused_lines_are_told_up_to_a_number(headgate: Cli) -> None:
 WRONG = [
     (line("ada", mode="some"), "mode: 'some' is not one of full, since, limit, history"),
     (line("ada", sync="other"), "sync: no sync is called 'other'; registered: 'sync'"),
-    (line("ada", start_date="2024-01-31"), "start_date: only mode history takes it"),
+    (line("ada", start_date="2024-01-31"), "end_date: mode history needs a day"),
     (line("ada", mode="history", start_date="2024-01-31"), "end_date: mode history needs a"),
     (line("ada", mode="history", start_date="soon"), "start_date: Invalid RFC3339 encoded"),
     (line("ada", since="2024-01-31T00:00:00", mode="since"), "since: 2024-01-31T00:00:00 has"),

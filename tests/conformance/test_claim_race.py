@@ -17,7 +17,7 @@ from headgate.store.sql.store import SqlStore
 from tests import processes, stores
 from tests.stores import LEASE, new_job, submit_all, submit_one
 
-JOBS = 1000
+JOBS = 2000
 #: Each claim in a file waits for the disk, so fewer jobs race as long.
 JOBS_IN_FILE = 600
 USERS = 50

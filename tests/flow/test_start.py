@@ -1,5 +1,8 @@
 """Starting a job of any mode for a user's own connection."""
 
+from datetime import date
+from typing import Any
+
 import pytest
 
 from headgate import (
@@ -12,10 +15,12 @@ from headgate import (
     Mode,
     NotConnected,
     NotFound,
+    Sync,
     UnknownSync,
 )
 from tests.connecting import Site
-from tests.worlds import World, with_world
+from tests.flow.sources import nothing
+from tests.worlds import ScriptedSource, World, with_world
 
 
 @with_world
@@ -84,10 +89,47 @@ async def test_a_webhook_may_ensure_a_job_whose_user_has_to_sign_in_again(world:
     assert job.connection_id == connection.id
 
 
+def days(**fields: Any) -> JobRequest:
+    return JobRequest(
+        user_id="ada", start_date=date(2025, 1, 1), end_date=date(2025, 1, 2), **fields
+    )
+
+
+WRONG = [
+    (JobRequest(user_id="ada", sync="both"), "mode: 'full' is not one of since, history"),
+    (JobRequest(user_id="ada", sync="both", destination="attic"), "source: is missing beside"),
+    (days(source="garden"), "source: no sync imports history from garden; there are: from shed"),
+    (days(source="shed", sync="other"), "sync: name one of these from shed: both"),
+    (days(source="shed", mode="some"), "mode: 'some' is not one of full, since"),
+    (days(sync="both", mode="since"), "start_date: only mode history takes it, not mode since"),
+]
+
+
+@with_world
+async def test_a_sync_that_is_left_out_is_found_by_its_source(world: World) -> None:
+    source = ScriptedSource(nothing)
+    source.name = "shed"
+    app = await world.app(Sync(name="both", source=source, modes=(Mode.SINCE, Mode.HISTORY)))
+    for request, said in WRONG:
+        with pytest.raises(InvalidInput) as refused:
+            await app.jobs.submit(request)
+        assert str(refused.value).startswith(said)
+    for fields, said in (({"start": 1}, "start: is no field of a job"), ({"key": "k"}, "key: ")):
+        with pytest.raises(InvalidInput, match=said):
+            await app.jobs.ensure("both", user_id="ada", mode="since", **fields)
+    with pytest.raises(InvalidInput, match="mode: a backfill reads its days once"):
+        await app.jobs.ensure(days(sync="both"))
+
+    assert (await app.jobs.forecast(days(sync="both"))).days == 2
+    assert (await app.jobs.submit(days(source="shed"))).job.mode is Mode.HISTORY
+    named = JobRequest(user_id="bob", sync="both", source="shed", mode="since")
+    assert (await app.jobs.submit(named)).job.mode is Mode.SINCE
+
+
 @with_world
 async def test_only_a_backfill_is_forecast(world: World) -> None:
     site = Site(world)
     app = await site.app("all")
     await site.connect(app)
     with pytest.raises(InvalidInput, match="only a backfill can be forecast, not mode full"):
-        await app.jobs.forecast("all", user_id="ada")
+        await app.jobs.forecast("all", user_id="ada", mode="full")

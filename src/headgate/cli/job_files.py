@@ -90,7 +90,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         rest = line
         while len(rest) > LINE_BYTES_MAX and not rest.endswith(b"\n"):
             rest = file.readline(LINE_BYTES_MAX + 1)
-        if not line.isspace():
+        if rest is not line or not line.isspace():
             yield number, line
 
 

@@ -85,7 +85,10 @@ def submit(
         str | None, typer.Option(help="The connection to the destination, if there are several.")
     ] = None,
     mode: Annotated[
-        Mode | None, typer.Option(help="How much to read. Default: the sync's only mode, or full.")
+        Mode | None,
+        typer.Option(
+            help="How much to read. Default: history with days, else the sync's only mode, or full."
+        ),
     ] = None,
     start_date: FirstDayOption = None,
     end_date: LastDayOption = None,
@@ -111,7 +114,8 @@ def submit(
     result; one that is wrong is refused, and stops no other. A thousand are stored together.
 
     Exit codes with --file: 0 none was refused, 1 some were, or nobody reads the results any more,
-    4 the settings or the database, 130 interrupted.
+    2 the file cannot be read, or an option names a job too, 4 the settings or the database,
+    130 interrupted.
     """
     with report_errors(json=json):
         fields = _fields(

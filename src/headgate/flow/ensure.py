@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, submit_unchecked
+from headgate.flow.submit import JobRequest, named_mode, submit_unchecked
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
@@ -38,8 +38,10 @@ async def ensure(
     its provider runs when its time comes. An active backfill, or another user's job, raises
     ActiveJobExists.
     """
-    if request.mode == Mode.HISTORY:
+    if named_mode(request) == Mode.HISTORY:
         raise InvalidInput("mode", "a backfill reads its days once; use submit instead")
+    if request.key is not None:
+        raise InvalidInput("key", "would find a job that has ended; leave it out")
     for _ in range(TRIES_MAX):
         try:
             return await submit_unchecked(rt, request)

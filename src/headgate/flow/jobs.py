@@ -24,11 +24,15 @@ from headgate.ports.submission import SubmitOutcome
 LIST_MAX = 1000
 
 
-def to_request(request: JobRequest | str | None, fields: Mapping[str, Any]) -> JobRequest:
+def _to_request(request: JobRequest | str | None, fields: Mapping[str, Any]) -> JobRequest:
     """The request, or one of these fields; a text is the name of its sync."""
+    unknown = next((name for name in fields if name not in JobRequest.__struct_fields__), None)
+    if unknown is not None:
+        names = ", ".join(JobRequest.__struct_fields__)
+        raise InvalidInput(unknown, f"is no field of a job; there are: {names}")
     if isinstance(request, JobRequest):
         return replace(request, **fields)
-    return JobRequest(**fields) if request is None else JobRequest(sync=request, **fields)
+    return JobRequest(**{"sync": request, **fields} if request is not None else fields)
 
 
 class Jobs:
@@ -46,12 +50,12 @@ class Jobs:
         The connection is the user's own, found if there is only one. Raises before writing if
         anything is wrong, such as another user's connection, which is NotFound.
         """
-        request = to_request(request, fields)
+        request = _to_request(request, fields)
         return await submit_unchecked(self._rt, await resolve_request(self._rt, request))
 
     async def forecast(self, request: JobRequest | str | None = None, /, **fields: Any) -> Forecast:
-        """The forecast for the same backfill: requests, and when it would end; starts nothing."""
-        return await forecast(self._rt, to_request(request, fields))
+        """The forecast of a backfill: its requests, and when it would end; starts nothing."""
+        return await forecast(self._rt, _to_request(request, fields))
 
     async def submit_many(self, requests: Iterable[JobRequest]) -> Sequence[SubmitOutcome]:
         """Submit many jobs; the outcomes are in the order of the requests.
@@ -80,7 +84,7 @@ class Jobs:
         a sleeping job starts from the beginning instead of its cursor. A connection whose user has
         to sign in again is no obstacle: the job says so.
         """
-        request = await resolve_request(self._rt, to_request(request, fields), signed_in=False)
+        request = await resolve_request(self._rt, _to_request(request, fields), signed_in=False)
         return await ensure(self._rt, request, restart=restart)
 
     async def continue_last(

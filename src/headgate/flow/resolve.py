@@ -9,7 +9,7 @@ from headgate.base.errors import Conflict, HeadgateError, InvalidInput, NotFound
 from headgate.flow.find_connection import choose_connection, find_connection
 from headgate.flow.registry import Registry, Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, check_name
+from headgate.flow.submit import JobRequest, check_name, named_mode
 from headgate.model.connection import Connection
 from headgate.model.job import Mode
 from headgate.ports.connector import Destination, Source
@@ -60,23 +60,27 @@ async def resolve_request(
 def with_sync(registry: Registry, request: JobRequest) -> JobRequest:
     """The request with its sync, which has the request's source and destination."""
     if request.source is None:
+        if request.destination is not None:
+            raise InvalidInput("source", "is missing beside the destination")
         return request
-    mode = Mode.HISTORY if request.mode is None else request.mode
+    mode = named_mode(request)
+    if mode is not None and mode not in list(Mode):
+        raise InvalidInput("mode", f"{str(mode)!r} is not one of {', '.join(Mode)}")
     wanted = request.source, request.destination
-    syncs = [sync for sync in registry if mode in sync.modes]
+    syncs = [sync for sync in registry if mode is None or mode in sync.modes]
     found = [sync for sync in syncs if _ends(sync) == wanted]
     if not found:
         routes = ", ".join(sorted({_route(*_ends(sync)) for sync in syncs})) or "none"
         known = any(sync.source.name == request.source for sync in syncs)
         raise InvalidInput(
             "destination" if known else "source",
-            f"no sync imports {mode} {_route(*wanted)}; there are: {routes}",
+            f"no sync imports {mode or 'anything'} {_route(*wanted)}; there are: {routes}",
         )
     named = [sync for sync in found if request.sync in (None, sync.name)]
     if len(named) != 1:
         names = ", ".join(sync.name for sync in found)
         raise InvalidInput("sync", f"name one of these {_route(*wanted)}: {names}")
-    return replace(request, sync=named[0].name, source=None, destination=None, mode=mode)
+    return replace(request, sync=named[0].name, source=None, destination=None)
 
 
 def _ends(sync: Sync) -> tuple[str, str | None]:

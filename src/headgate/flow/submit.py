@@ -31,17 +31,18 @@ class JobRequest(
 ):
     """A request for a job of a user: the sync, or its source and destination, and what to read."""
 
-    #: Needed only if several syncs have this source and destination.
+    #: The sync; beside a source it is needed only if several have that source and destination.
     sync: str | None = None
+    #: The source that the sync reads.
     source: str | None = None
-    #: None: the records stay in Headgate's own database.
+    #: Where it writes; with a source, None: the records stay in Headgate's own database.
     destination: str | None = None
     user_id: str
     #: The user's connection to the source; it is found if the user has only one.
     connection_id: str | None = None
     #: The same for the destination, if it has users.
     destination_connection_id: str | None = None
-    #: By default the sync's only mode, or full; of a source without a sync, history.
+    #: By default history if there are days, else the sync's only mode, or full.
     mode: str | None = None
     #: Mode history: the first and the last day, both included. Days are UTC days.
     start_date: date | None = None
@@ -87,7 +88,7 @@ async def store_new(rt: Runtime, new: NewJob) -> SubmitResult:
 
 def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> NewJob:
     """The job for a valid request, without its days, which `plan_days` adds; else InvalidInput."""
-    mode = _mode(request.mode, sync)
+    mode = _mode(request, sync)
     lane = _lane(request.lane, sync, mode)
     start, end = _range(request, mode, now)
     reprocess = _reprocess(request.reprocess, mode)
@@ -179,9 +180,16 @@ def _reprocess(reprocess: str, mode: Mode) -> Reprocess:
     return reprocess if isinstance(reprocess, Reprocess) else Reprocess(reprocess)
 
 
-def _mode(mode: str | None, sync: Sync) -> Mode:
+def named_mode(request: JobRequest) -> str | None:
+    """The mode that a request names, be it by its days; None if it names none."""
+    days = request.start_date is not None or request.end_date is not None
+    return Mode.HISTORY.value if request.mode is None and days else request.mode
+
+
+def _mode(request: JobRequest, sync: Sync) -> Mode:
+    mode = named_mode(request)
     if mode is None:
-        return sync.modes[0] if len(sync.modes) == 1 else Mode.FULL
+        mode = sync.modes[0] if len(sync.modes) == 1 else Mode.FULL
     if mode not in sync.modes:
         raise InvalidInput("mode", f"{str(mode)!r} is not one of {', '.join(sync.modes)}")
     return mode if isinstance(mode, Mode) else Mode(mode)

@@ -368,7 +368,7 @@ async def test_an_import_ends_when_it_was_told_to(world: World) -> None:
     widths: list[timedelta] = []
     for last, days in ((LAST, 30), (LAST - timedelta(days=30), 60)):
         # When days are imported, then that ends in the range that was told before
-        wanted = replace(request(days), start=last - timedelta(days=days - 1), end=last)
+        wanted = replace(request(days), start_date=last - timedelta(days=days - 1), end_date=last)
         finish = (await app.jobs.forecast(wanted)).finish
         job = await world.until(app, (await app.jobs.submit(wanted)).job.id)
         assert finish is not None and job.finished_at is not None

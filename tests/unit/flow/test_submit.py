@@ -172,7 +172,7 @@ WRONG: dict[str, tuple[str, JobRequest]] = {
     "a start before the first day of all": ("start_date", replace(HISTORY, start_date=FIRST)),
     "an end before the first day of all": ("end_date", replace(HISTORY, end_date=FIRST)),
     "a start that is a text": ("start_date", replace(HISTORY, start_date=cast(Any, "2026-02-01"))),
-    "start in mode full": ("start_date", replace(REQUEST, start_date=TODAY)),
+    "start in mode full": ("start_date", replace(REQUEST, mode="full", start_date=TODAY)),
     "start in mode since": ("start_date", replace(SINCE, start_date=TODAY)),
     "end in mode limit": ("end_date", replace(LIMIT, end_date=TODAY)),
     "a since without a time zone": ("since", replace(SINCE, since=NAIVE)),
