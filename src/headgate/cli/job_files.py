@@ -4,6 +4,7 @@ A batch of lines is read, and its jobs are stored in one transaction; no more th
 memory. Every line has a result. One that is wrong is refused, and stops no other.
 """
 
+import asyncio
 import re
 import signal
 import sys
@@ -105,6 +106,10 @@ def _interrupted_at_once() -> Iterator[None]:
     if before is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # It came a moment before.
+            raise KeyboardInterrupt
         yield
     finally:
         signal.signal(signal.SIGINT, before)
