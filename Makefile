@@ -48,7 +48,7 @@ test: $(VENV)/.ok ## Run the tests; pass pytest options by ARGS="..."
 
 # What HYPOTHESIS_PROFILE=ci says: property tests at full size, and whole days where `make test`
 # plays hours.
-test-all: $(VENV)/.ok ## Run all that `make test` leaves out: about half an hour
+test-all: $(VENV)/.ok ## Run all that `make test` leaves out: about a quarter of an hour
 	@HYPOTHESIS_PROFILE=ci $(MEASURED) $(PYTEST) -n $(TESTERS) -m "thorough or hypothesis" $(ARGS)
 	@$(MAKE) --no-print-directory mutants
 
