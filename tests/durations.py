@@ -16,7 +16,7 @@ import pytest
 UNIT_CPU_S_MAX = 0.5
 S_MAX = 20.0
 #: Above this load for each core, something else is at work.
-BUSY_LOAD = 4.0
+BUSY_LOAD = 3.0
 
 #: Tests that may take longer, by the beginning of their ids, and why.
 SLOW: Mapping[str, str] = {
