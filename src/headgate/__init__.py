@@ -63,17 +63,17 @@ from headgate.flow.budgets import Budgets
 from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.connect import Connections
 from headgate.flow.drain_scope import DrainScope
-from headgate.flow.explain import explain_item, format_time
 from headgate.flow.items import Items, ItemStats
-from headgate.flow.job_view import JobStatus, JobView
-from headgate.flow.jobs import Jobs
+from headgate.flow.jobs.explain import explain_item, format_time
+from headgate.flow.jobs.service import Jobs
+from headgate.flow.jobs.submit import JobRequest
+from headgate.flow.jobs.view import JobStatus, JobView
 from headgate.flow.notifications import Notifications, NotificationSettings
 from headgate.flow.outbox import Outbox, OutboxSettings
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Sync
 from headgate.flow.schedule_view import PlanView, ScheduleHistory, ScheduleView
 from headgate.flow.schedules import Schedules
-from headgate.flow.submit import JobRequest
 from headgate.flow.targets import Targets
 from headgate.flow.users import Users
 from headgate.loops.lanes import LaneSize

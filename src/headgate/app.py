@@ -36,7 +36,7 @@ from headgate.flow.drain import Drainer
 from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.items import Items
-from headgate.flow.jobs import Jobs
+from headgate.flow.jobs.service import Jobs
 from headgate.flow.measurements import Measurements
 from headgate.flow.notifications import Composer, Notifications, NotificationSettings
 from headgate.flow.outbox import Outbox

@@ -11,8 +11,8 @@ import pytest
 
 from headgate.base.errors import StoreUnavailable
 from headgate.cli import job_files
-from headgate.flow.jobs import Jobs
-from headgate.flow.submit_many import BATCH
+from headgate.flow.jobs.service import Jobs
+from headgate.flow.jobs.submit_many import BATCH
 from tests import processes
 from tests.cli.conftest import Cli
 from tests.terminal import terminal

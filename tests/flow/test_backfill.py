@@ -37,9 +37,9 @@ from headgate import (
     paid_history,
 )
 from headgate.flow.commit import commit_chunk
-from headgate.flow.explain import format_time
-from headgate.flow.job_view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
-from headgate.flow.submit import check, plan_days
+from headgate.flow.jobs.explain import format_time
+from headgate.flow.jobs.submit import check, plan_days
+from headgate.flow.jobs.view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
 from headgate.model import change
 from tests.connecting import Site, strava_source, vault
 from tests.flow.sources import raising

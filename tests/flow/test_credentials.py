@@ -35,8 +35,8 @@ from headgate import (
     Transient,
 )
 from headgate.flow.credentials import Credentials
+from headgate.flow.jobs.submit import submit_unchecked
 from headgate.flow.sealing import OpenCredentials, unseal
-from headgate.flow.submit import submit_unchecked
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import Renewal, SealedConnection
 from headgate.ports.transport import Request

@@ -22,8 +22,9 @@ from headgate import (
     System,
 )
 from headgate.base.errors import HeadgateError, StoreUnavailable, Transient
-from headgate.flow import control, erase_user
+from headgate.flow import erase_user
 from headgate.flow.erase_user import UserData
+from headgate.flow.jobs import control
 from headgate.loops.sweeper import Sweeper
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import NewConnection

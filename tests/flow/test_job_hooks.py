@@ -12,7 +12,7 @@ from headgate import (
     Terminal,
     Transient,
 )
-from headgate.flow.job_hooks import call_on_end, call_on_start
+from headgate.flow.jobs.hooks import call_on_end, call_on_start
 from headgate.flow.registry import Registry
 from tests.flow.logs import lines, told
 from tests.flow.sources import nothing, raising, taking

@@ -27,7 +27,7 @@ from headgate import (
     paid_history,
 )
 from headgate.base.errors import StoreUnavailable
-from headgate.flow import submit_many as module
+from headgate.flow.jobs import submit_many as module
 from headgate.model.connection import SealedCredentials
 from headgate.model.job import Lane
 from headgate.ports.connections import NewConnection

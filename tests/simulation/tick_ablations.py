@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, delete, update
 
 from headgate.flow import fire
-from headgate.flow.submit import JobRequest
+from headgate.flow.jobs.submit import JobRequest
 from headgate.ports.schedules import FiredTick, NewTick
 from headgate.simulation.host import current_host
 from headgate.store.sql import schedules as statements

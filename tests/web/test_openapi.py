@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from headgate.base.failure import Failure
-from headgate.flow.job_view import DayView, JobStatus, JobView, OperatorView
+from headgate.flow.jobs.view import DayView, JobStatus, JobView, OperatorView
 from headgate.model.forecast import Forecast
 from headgate.model.job import JobParams
 from headgate.toolkit.api import documents

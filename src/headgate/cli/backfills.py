@@ -9,9 +9,9 @@ import typer
 from headgate.app import App
 from headgate.cli.job_controls import UserOption, add_controls
 from headgate.cli.jobs import JobArgument
-from headgate.flow.job_view import JobView
-from headgate.flow.jobs import LIST_MAX
-from headgate.flow.submit import JobRequest
+from headgate.flow.jobs.service import LIST_MAX
+from headgate.flow.jobs.submit import JobRequest
+from headgate.flow.jobs.view import JobView
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
 from headgate.model.states import JobState

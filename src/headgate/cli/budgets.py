@@ -11,7 +11,7 @@ from rich.text import Text
 
 from headgate.app import App
 from headgate.base.errors import InvalidInput
-from headgate.flow.explain import span
+from headgate.flow.jobs.explain import span
 from headgate.model.budget import BudgetUse, WindowUse
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run

@@ -10,8 +10,8 @@ from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.cli.job_controls import JobsArgument, UserOption, add_controls
 from headgate.cli.job_files import submit_file
-from headgate.flow.job_view import EventPage, JobStatus, JobView
-from headgate.flow.jobs import LIST_MAX
+from headgate.flow.jobs.service import LIST_MAX
+from headgate.flow.jobs.view import EventPage, JobStatus, JobView
 from headgate.model.job import JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import SubmitResult

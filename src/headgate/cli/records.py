@@ -11,7 +11,7 @@ import typer
 from headgate.app import App
 from headgate.base.encoding import to_json
 from headgate.base.errors import NotFound
-from headgate.flow.explain import format_time
+from headgate.flow.jobs.explain import format_time
 from headgate.flow.record_export import ExportFormat, export
 from headgate.flow.record_view import RecordPage, RecordView
 from headgate.flow.records import PAGE_MAX

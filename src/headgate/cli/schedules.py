@@ -9,7 +9,7 @@ import typer
 
 from headgate.app import App
 from headgate.base.durations import format_duration
-from headgate.flow.explain import format_time
+from headgate.flow.jobs.explain import format_time
 from headgate.flow.schedule_view import (
     PlanView,
     ScheduleHistory,

@@ -10,7 +10,7 @@ from headgate.app import App
 from headgate.base.errors import NotFound
 from headgate.cli.user_data import UserArgument, export, forget
 from headgate.flow.documents import page_document, user_document
-from headgate.flow.explain import format_time
+from headgate.flow.jobs.explain import format_time
 from headgate.flow.users import LIST_MAX
 from headgate.model.user import Frequency, Preferences, User
 from headgate.toolkit.commands.command_line import example

@@ -14,8 +14,8 @@ from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret, random_secret
+from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import check_name
 from headgate.model.api_key import ApiKey, Role
 from headgate.ports.api_keys import NewApiKey
 

@@ -16,9 +16,9 @@ from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret, random_secret
 from headgate.flow.credentials import Credentials
 from headgate.flow.find_connection import LIST_MAX, find_connection
+from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
 from headgate.flow.sealing import seal
-from headgate.flow.submit import check_name
 from headgate.model.connection import Binding, Connection, ConnectionReason, Tokens
 from headgate.ports.auth import CodeAuth, Consent, one_line
 from headgate.ports.connections import ConnectAttempt, NewConnection, Renewal

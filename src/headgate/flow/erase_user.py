@@ -15,9 +15,9 @@ from headgate.base.errors import Conflict, HeadgateError, IllegalTransition, Inv
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.flow.control import cancel
+from headgate.flow.jobs.control import cancel
+from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import check_name
 from headgate.model import change
 from headgate.model.connection import Connection
 from headgate.model.erasure import Erasure

@@ -12,6 +12,7 @@ from headgate.base.encoding import hash_text
 from headgate.base.errors import Conflict
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
+from headgate.flow.jobs.submit import JobRequest, check
 from headgate.flow.registry import Sync, auth_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.schedule_plan import (
@@ -23,7 +24,6 @@ from headgate.flow.schedule_plan import (
     read_candidates,
     store_of,
 )
-from headgate.flow.submit import JobRequest, check
 from headgate.model.candidate import Candidate, PlannedStart, Skip, TickPlan
 from headgate.model.schedule import Schedule, ScheduleState, TickKind, TickUser
 from headgate.policy.catch_up import DueTick, due_tick

@@ -3,10 +3,10 @@
 import msgspec
 
 from headgate.base.errors import InvalidInput
+from headgate.flow.jobs.resolve import resolve_request
+from headgate.flow.jobs.submit import JobRequest, check, check_entitlement, plan_days
 from headgate.flow.outlook import JobAhead, limits_ahead, needs_ahead
-from headgate.flow.resolve import resolve_request
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, check, check_entitlement, plan_days
 from headgate.flow.time_left import time_needed
 from headgate.model.forecast import Forecast
 from headgate.model.job import Reprocess

@@ -6,12 +6,12 @@ from datetime import timedelta
 import msgspec
 
 from headgate.base.errors import InvalidInput, NotConnected
-from headgate.flow.ensure import ensure
 from headgate.flow.fetch_item import reset_item
-from headgate.flow.jobs import LIST_MAX
+from headgate.flow.jobs.ensure import ensure
+from headgate.flow.jobs.service import LIST_MAX
+from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Collection, Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest
 from headgate.model.item import Item
 from headgate.model.states import ConnectionState, ItemState
 from headgate.ports.items import (

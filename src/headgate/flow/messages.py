@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from headgate.base.encoding import Json, hash_text, storable_json
 from headgate.base.errors import InvalidInput, UnsendableMessage
 from headgate.base.ids import Ids
-from headgate.flow.submit import check_name
+from headgate.flow.jobs.submit import check_name
 from headgate.flow.targets import Targets
 from headgate.model.job import Job
 from headgate.model.record import ChunkMessage

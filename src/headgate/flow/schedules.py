@@ -10,6 +10,7 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.zones import instant_of
 from headgate.flow.fire import declare, run_now
+from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
 from headgate.flow.schedule_plan import (
     asked_period,
@@ -31,7 +32,6 @@ from headgate.flow.schedule_view import (
     tick_plan_view,
     tick_user_view,
 )
-from headgate.flow.submit import check_name
 from headgate.model.schedule import Schedule, ScheduleState, SkipReason, Tick
 from headgate.model.states import JOB, JobState
 from headgate.policy.calendar import DAY

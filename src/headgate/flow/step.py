@@ -24,7 +24,7 @@ from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
 from headgate.flow.connector_bug import classify, log_bug
 from headgate.flow.effort import ChunkTimes
 from headgate.flow.extract import extract
-from headgate.flow.job_hooks import call_on_end, call_on_start
+from headgate.flow.jobs.hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.messages import chunk_messages
 from headgate.flow.outage import find_outage

@@ -11,10 +11,10 @@ import msgspec
 from sqlalchemy import Connection
 
 from headgate.base.errors import IllegalTransition, Malformed, NoData, Transient
-from headgate.flow.ensure import ensure
 from headgate.flow.fetch_item import reset_item
+from headgate.flow.jobs.ensure import ensure
+from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Collection, Sync
-from headgate.flow.submit import JobRequest
 from headgate.model.budget import Budget, Limit
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode

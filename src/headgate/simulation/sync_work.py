@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Sync
-from headgate.flow.submit import JobRequest
 from headgate.model.job import Mode, Reprocess
 from headgate.simulation.invariants import judge, judge_arrivals
 from headgate.simulation.provider import RequestLedger, SimulatedProvider

@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from headgate.base.errors import Malformed, RateLimited, Transient
+from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Sync
-from headgate.flow.submit import JobRequest
 from headgate.model.job import Job, Lane, Mode, Reprocess
 from headgate.model.record import Record
 from headgate.model.states import JOB, DayStatus, ReceiptState

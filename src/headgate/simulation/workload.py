@@ -13,10 +13,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from headgate.base.errors import ActiveJobExists, Conflict, StoreError
-from headgate.flow import control
+from headgate.flow.jobs import control
+from headgate.flow.jobs.submit import JobRequest, submit_unchecked
 from headgate.flow.outbox import OutboxSettings
 from headgate.flow.registry import Sync
-from headgate.flow.submit import JobRequest, submit_unchecked
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.job import Job, Lane

@@ -22,8 +22,8 @@ from headgate import (
     JobState,
     Reason,
 )
-from headgate.flow.explain import format_time
-from headgate.flow.job_view import Reconnect
+from headgate.flow.jobs.explain import format_time
+from headgate.flow.jobs.view import Reconnect
 from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.google_health.world import NewExercise
 from headgate.sandbox.kit.faults import Fault, FaultKind

@@ -10,6 +10,7 @@ from headgate.base.encoding import hash_text
 from headgate.base.errors import InvalidInput, UnsendableMessage
 from headgate.base.ids import UlidIds
 from headgate.base.secret import Secret
+from headgate.flow.jobs.submit import ID_LENGTH_MAX, check_name
 from headgate.flow.messages import (
     CHUNK_MESSAGES_MAX,
     KEY_LENGTH_MAX,
@@ -17,7 +18,6 @@ from headgate.flow.messages import (
     chunk_messages,
     new_message,
 )
-from headgate.flow.submit import ID_LENGTH_MAX, check_name
 from headgate.flow.targets import Targets
 from headgate.model.record import ChunkMessage
 from headgate.model.target import Target, Topic

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headgate.flow.job_view import view_of
+from headgate.flow.jobs.view import view_of
 from headgate.flow.notification_text import message_of, title_of
 from headgate.model.job import Job, Reason, Summary
 from headgate.model.notification import NotificationKind

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.flow.job_view import GAPS_MAX, Reconnect, day_view, status_view, view_of
+from headgate.flow.jobs.view import GAPS_MAX, Reconnect, day_view, status_view, view_of
 from headgate.model.forecast import Finish
 from headgate.model.job import Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage

@@ -1,6 +1,6 @@
 """The API's request bodies about jobs, and the models that describe its responses.
 
-A request may have these fields and no others. The response about a job is `flow/job_view.py`.
+A request may have these fields and no others. The response about a job is `flow/jobs/view.py`.
 """
 
 import re
@@ -20,8 +20,8 @@ from pydantic import (
 )
 
 from headgate.app import App
-from headgate.flow.job_view import DayPage, EventPage, JobPage, JobStatus, JobView, for_user
-from headgate.flow.submit import ID_LENGTH_MAX
+from headgate.flow.jobs.submit import ID_LENGTH_MAX
+from headgate.flow.jobs.view import DayPage, EventPage, JobPage, JobStatus, JobView, for_user
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, Mode, Reprocess
 from headgate.toolkit.api import examples

@@ -9,14 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headgate.base.errors import NotConnected
-from headgate.flow.job_view import (
-    DayPage,
-    EventPage,
-    JobPage,
-    day_view,
-    status_view,
-    view_of,
-)
+from headgate.flow.jobs.view import DayPage, EventPage, JobPage, day_view, status_view, view_of
 from headgate.model.forecast import Finish, Forecast, LeftForLive, Requests
 from headgate.model.job import EventKind, Job, JobEvent, Lane, Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fastapi import Request
 
-from headgate.flow.job_view import event_for_user
+from headgate.flow.jobs.view import event_for_user
 from headgate.model.job import END_OF_EVENTS, Job, JobEvent
 from headgate.toolkit.api.auth import Caller, authenticate
 from headgate.toolkit.api.event_stream import EventStreamResponse, Frame, Pages

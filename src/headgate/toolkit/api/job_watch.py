@@ -12,7 +12,7 @@ from headgate.base.clock import Clock
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.flow.jobs import Jobs
+from headgate.flow.jobs.service import Jobs
 from headgate.model.states import JOB
 from headgate.ports.store import LastEvent
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from headgate.app import App
 from headgate.base.errors import InvalidInput
-from headgate.flow.submit import JobRequest
+from headgate.flow.jobs.submit import JobRequest
 from headgate.model.job import Job
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller

@@ -6,7 +6,7 @@ import msgspec
 
 from headgate.base.encoding import JsonObject
 from headgate.flow.attempts import DrainResult
-from headgate.flow.explain import format_time
+from headgate.flow.jobs.explain import format_time
 from headgate.ports.outbox import Backlog
 from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
 

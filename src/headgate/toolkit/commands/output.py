@@ -12,7 +12,7 @@ from rich.text import Text
 
 from headgate.base.encoding import to_json
 from headgate.base.failure import Failure
-from headgate.flow.job_view import JobPage, JobView, OperatorView
+from headgate.flow.jobs.view import JobPage, JobView, OperatorView
 from headgate.model.job import JobEvent
 from headgate.model.states import JobState
 from headgate.toolkit.commands.command_line import end_quietly

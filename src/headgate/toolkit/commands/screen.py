@@ -6,7 +6,7 @@ from rich.live import Live
 from rich.text import Text
 
 from headgate.base.clock import Clock, SystemClock
-from headgate.flow.job_view import JobStatus
+from headgate.flow.jobs.view import JobStatus
 from headgate.model.job import Mode
 from headgate.model.states import JobState
 from headgate.toolkit.commands.output import is_animated, messages

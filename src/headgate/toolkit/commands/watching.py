@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from headgate.app import App
-from headgate.flow.job_view import JobStatus
+from headgate.flow.jobs.view import JobStatus
 from headgate.model.states import JobState
 from headgate.toolkit.commands.output import (
     job_facts,

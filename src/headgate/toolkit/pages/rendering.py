@@ -44,7 +44,7 @@ HEADERS = {
 }
 
 
-#: Days and times as `flow/explain.py` writes them.
+#: Days and times as `flow/jobs/explain.py` writes them.
 _TIME = re.compile(
     r"\b(?P<day>\d{4}-\d{2}-\d{2})\b(?: (?P<clock>\d{2}:\d{2}(?::\d{2})?) UTC\b)?", re.ASCII
 )

@@ -11,8 +11,8 @@ from starlette.responses import Response
 
 from headgate.app import App
 from headgate.base.errors import InvalidInput
-from headgate.flow.submit import JobRequest
-from headgate.flow.submit_many import BATCH
+from headgate.flow.jobs.submit import JobRequest
+from headgate.flow.jobs.submit_many import BATCH
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.toolkit.api import examples, idempotency, problems, responses
 from headgate.toolkit.api.auth import Caller

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from headgate.app import App
-from headgate.flow.job_view import DayPage, EventPage, day_view
-from headgate.flow.submit import JobRequest
+from headgate.flow.jobs.submit import JobRequest
+from headgate.flow.jobs.view import DayPage, EventPage, day_view
 from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.toolkit.api import examples, responses

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Path, Request
 from starlette.responses import Response
 
-from headgate.flow.submit import ID_LENGTH_MAX, JobRequest
+from headgate.flow.jobs.submit import ID_LENGTH_MAX, JobRequest
 from headgate.toolkit.api.documents import JobModel, StartSync
 from headgate.toolkit.api.jobs import (
     ACCEPTED,

@@ -6,7 +6,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from headgate.base.errors import Conflict
-from headgate.flow.job_view import JobStatus
+from headgate.flow.jobs.view import JobStatus
 from headgate.ports.auth import CodeAuth
 from headgate.toolkit.links import PROGRESS_PATH, ConnectLink, ProgressLink
 from headgate.toolkit.pages.rendering import FRAGMENT_HEADER, Pages, etag, page_response

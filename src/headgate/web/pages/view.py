@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from headgate.flow.explain import format_time
-from headgate.flow.job_view import GAPS_MAX, JobStatus, JobView
+from headgate.flow.jobs.explain import format_time
+from headgate.flow.jobs.view import GAPS_MAX, JobStatus, JobView
 from headgate.model.job import Mode, Reason
 from headgate.model.states import DayStatus, ItemState, JobState
 from headgate.toolkit.pages.rendering import Mark, Tile

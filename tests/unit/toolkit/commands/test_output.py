@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from headgate import Progress
-from headgate.flow.job_view import JobView, for_user, view_of
+from headgate.flow.jobs.view import JobView, for_user, view_of
 from headgate.model.job import Summary
 from headgate.model.states import JobState
 from headgate.toolkit.commands import output

@@ -9,7 +9,7 @@ import pytest
 
 from headgate import ItemState, JobState, JobStatus, Mode, Progress
 from headgate.base.clock import ManualClock
-from headgate.flow.job_view import Reconnect, status_view, view_of
+from headgate.flow.jobs.view import Reconnect, status_view, view_of
 from headgate.model.forecast import Finish
 from headgate.toolkit.commands.screen import LINE_EVERY_S, Screen, progress_text
 from headgate.toolkit.commands.watching import print_status

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from headgate.base.errors import Conflict, HeadgateError, InvalidInput, NotFound
 from headgate.flow.find_connection import choose_connection, find_connection
+from headgate.flow.jobs.submit import JobRequest, check_name, named_mode
 from headgate.flow.registry import Registry, Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, check_name, named_mode
 from headgate.model.connection import Connection
 from headgate.model.job import Mode
 from headgate.ports.connector import Destination, Source

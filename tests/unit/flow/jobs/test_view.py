@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.failure import Failure
-from headgate.flow.job_view import (
+from headgate.flow.jobs.view import (
     POLL_RESTING_S,
     POLL_WORKING_S,
     DayView,

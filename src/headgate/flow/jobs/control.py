@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from headgate.base.errors import Conflict, IllegalTransition, JobCancelled
-from headgate.flow.job_hooks import call_on_end
+from headgate.flow.jobs.hooks import call_on_end
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import JobChange

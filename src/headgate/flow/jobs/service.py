@@ -6,15 +6,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from headgate.base.errors import InvalidInput
-from headgate.flow import control
-from headgate.flow.continue_last import continue_last
-from headgate.flow.ensure import ensure
 from headgate.flow.forecast import forecast
-from headgate.flow.job_view import JobStatus, JobView, status_of, views_of
-from headgate.flow.resolve import resolve_request
+from headgate.flow.jobs import control
+from headgate.flow.jobs.continue_last import continue_last
+from headgate.flow.jobs.ensure import ensure
+from headgate.flow.jobs.resolve import resolve_request
+from headgate.flow.jobs.submit import JobRequest, submit_unchecked
+from headgate.flow.jobs.submit_many import submit_many, validate
+from headgate.flow.jobs.view import JobStatus, JobView, status_of, views_of
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, submit_unchecked
-from headgate.flow.submit_many import submit_many, validate
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, JobEvent, Lane, Mode
 from headgate.model.states import JobState

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from headgate.base.errors import ActiveJobExists, Conflict
-from headgate.flow.ensure import TRIES_MAX, ensure
+from headgate.flow.jobs.ensure import TRIES_MAX, ensure
+from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Sync
-from headgate.flow.submit import JobRequest
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState

@@ -12,10 +12,16 @@ from datetime import datetime
 import msgspec
 
 from headgate.base.errors import HeadgateError, InvalidInput, PlanRequired
+from headgate.flow.jobs.resolve import (
+    AccountRefusal,
+    fill_in,
+    has_accounts,
+    resolve_many,
+    with_sync,
+)
+from headgate.flow.jobs.submit import JobRequest, check, check_name, with_plan
 from headgate.flow.registry import Sync
-from headgate.flow.resolve import AccountRefusal, fill_in, has_accounts, resolve_many, with_sync
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, check, check_name, with_plan
 from headgate.model.job import Lane, Reprocess
 from headgate.ports.signal import JobHint, lane_topic
 from headgate.ports.store import NewJob

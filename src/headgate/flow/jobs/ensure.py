@@ -8,8 +8,8 @@ cancelled before has no successor: the new work waits for the next call.
 from collections.abc import Collection
 
 from headgate.base.errors import ActiveJobExists, Conflict, InvalidInput
+from headgate.flow.jobs.submit import JobRequest, named_mode, submit_unchecked
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, named_mode, submit_unchecked
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headgate.base import errors
 from headgate.base.errors import Forbidden
 from headgate.base.redact import describe_error
-from headgate.flow.explain import (
+from headgate.flow.jobs.explain import (
     explain_connection,
     explain_item,
     format_time,

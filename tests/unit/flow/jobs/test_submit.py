@@ -20,9 +20,7 @@ from headgate.base.errors import (
     UnknownSync,
 )
 from headgate.connectors.auth import ApiToken
-from headgate.flow.registry import Sync
-from headgate.flow.runtime import Runtime
-from headgate.flow.submit import (
+from headgate.flow.jobs.submit import (
     DELAY_S_MAX,
     ID_LENGTH_MAX,
     OPTIONS_BYTES_MAX,
@@ -30,6 +28,8 @@ from headgate.flow.submit import (
     JobRequest,
     submit_unchecked,
 )
+from headgate.flow.registry import Sync
+from headgate.flow.runtime import Runtime
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.entitlement import Entitlement, paid_history

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from headgate.base.errors import ActiveJobExists, IllegalTransition, InvalidInput
+from headgate.flow.jobs.submit import JobRequest, check, check_entitlement, store_new
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
-from headgate.flow.submit import JobRequest, check, check_entitlement, store_new
 from headgate.model.job import Job, Mode, Summary
 from headgate.model.states import JobState
 from headgate.ports.store import JobFilter, NewJob, SubmitResult

@@ -1,0 +1,1 @@
+"""Jobs: submitted, checked, shown, explained and controlled."""
