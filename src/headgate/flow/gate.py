@@ -27,7 +27,7 @@ from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.flow.effort import ProviderTime
+from headgate.flow.estimate.effort import ProviderTime
 from headgate.model.budget import (
     Budget,
     BudgetRequest,

@@ -19,7 +19,7 @@ from headgate.base.errors import (
 )
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.connector_bug import classify
-from headgate.flow.effort import ChunkTimes
+from headgate.flow.estimate.effort import ChunkTimes
 from headgate.flow.extract import extract
 from headgate.flow.receipts import claim_records
 from headgate.flow.registry import Sync

@@ -22,7 +22,7 @@ from headgate.flow.check_chunk import with_late_events
 from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
 from headgate.flow.connector_bug import classify, log_bug
-from headgate.flow.effort import ChunkTimes
+from headgate.flow.estimate.effort import ChunkTimes
 from headgate.flow.extract import extract
 from headgate.flow.jobs.hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of

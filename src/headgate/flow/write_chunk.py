@@ -12,7 +12,7 @@ import msgspec
 from headgate.base.errors import HeadgateError, SourceError, Transient
 from headgate.base.redact import describe_error
 from headgate.flow.connector_bug import classify
-from headgate.flow.effort import ChunkTimes
+from headgate.flow.estimate.effort import ChunkTimes
 from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime

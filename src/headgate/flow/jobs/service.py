@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headgate.base.errors import InvalidInput
-from headgate.flow.forecast import forecast
+from headgate.flow.estimate.forecast import forecast
 from headgate.flow.jobs import control
 from headgate.flow.jobs.continue_last import continue_last
 from headgate.flow.jobs.ensure import ensure

@@ -3,11 +3,11 @@
 import msgspec
 
 from headgate.base.errors import InvalidInput
+from headgate.flow.estimate.outlook import JobAhead, limits_ahead, needs_ahead
+from headgate.flow.estimate.time_left import time_needed
 from headgate.flow.jobs.resolve import resolve_request
 from headgate.flow.jobs.submit import JobRequest, check, check_entitlement, plan_days
-from headgate.flow.outlook import JobAhead, limits_ahead, needs_ahead
 from headgate.flow.runtime import Runtime
-from headgate.flow.time_left import time_needed
 from headgate.model.forecast import Forecast
 from headgate.model.job import Reprocess
 from headgate.policy import forecast as policy

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from headgate.base.clock import ManualClock
-from headgate.flow.effort import ChunkTimes
+from headgate.flow.estimate.effort import ChunkTimes
 from tests.unit.values import NOW
 
 

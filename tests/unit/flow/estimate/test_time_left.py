@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.flow.time_left import how_long, time_left, time_needed, why_no_estimate
+from headgate.flow.estimate.time_left import how_long, time_left, time_needed, why_no_estimate
 from headgate.model.forecast import Finish
 from headgate.model.job import Progress, Reason
 from headgate.model.states import JobState

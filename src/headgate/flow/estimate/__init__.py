@@ -1,0 +1,1 @@
+"""Estimates of when a job ends: the forecast before it starts, and the time left while it runs."""
