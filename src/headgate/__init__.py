@@ -60,7 +60,6 @@ from headgate.connectors.source import ApiSource
 from headgate.flow.api_keys import ApiKeys
 from headgate.flow.attempts import DrainResult
 from headgate.flow.budgets import Budgets
-from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.connect import Connections
 from headgate.flow.drain_scope import DrainScope
 from headgate.flow.items import Items, ItemStats
@@ -74,6 +73,7 @@ from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Sync
 from headgate.flow.schedule_view import PlanView, ScheduleHistory, ScheduleView
 from headgate.flow.schedules import Schedules
+from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.flow.targets import Targets
 from headgate.flow.users import Users
 from headgate.loops.lanes import LaneSize

@@ -36,10 +36,10 @@ from headgate import (
     WriteResult,
     paid_history,
 )
-from headgate.flow.commit import commit_chunk
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.submit import check, plan_days
 from headgate.flow.jobs.view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
+from headgate.flow.step.commit import commit_chunk
 from headgate.model import change
 from tests.connecting import Site, strava_source, vault
 from tests.flow.sources import raising

@@ -28,8 +28,8 @@ from headgate import (
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.failure import read_failure
-from headgate.flow.connector_bug import PROGRAMMING_ERRORS, classify, log_bug
 from headgate.flow.jobs.view import event_for_user, for_user
+from headgate.flow.step.connector_bug import PROGRAMMING_ERRORS, classify, log_bug
 from tests.flow.logs import lines, told
 from tests.worlds import START, Read, ScriptedSource, World, kinds, with_world
 

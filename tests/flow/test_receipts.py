@@ -26,7 +26,7 @@ from headgate import (
     Transient,
     WriteResult,
 )
-from headgate.flow.receipts import CLAIMED_WAIT
+from headgate.flow.step.receipts import CLAIMED_WAIT
 from tests.profiles import seeds
 from tests.worlds import (
     START,

@@ -23,11 +23,11 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
-from headgate.flow import receipts as flow_receipts
 from headgate.flow.attempts import DrainResult
-from headgate.flow.claimed_job import ClaimedJob
 from headgate.flow.drain import Drainer
 from headgate.flow.gate import JobGate, UnlimitedPermit
+from headgate.flow.step import receipts as flow_receipts
+from headgate.flow.step.claimed_job import ClaimedJob
 from headgate.model import change
 from headgate.model.budget import Ledger
 from headgate.model.delivery import Message

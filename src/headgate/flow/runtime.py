@@ -7,7 +7,6 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids
-from headgate.flow.check_chunk import ChunkLimits
 from headgate.flow.claims import LeasedWork
 from headgate.flow.credentials import Credentials
 from headgate.flow.drain import Drainer
@@ -15,6 +14,7 @@ from headgate.flow.fetch_item import ItemFetcher
 from headgate.flow.gate import BudgetGate
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry
+from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.flow.targets import Targets
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.api_keys import ApiKeyStore

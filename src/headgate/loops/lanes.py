@@ -14,10 +14,10 @@ from headgate.base.errors import InvalidInput
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.base.service import Service
-from headgate.flow.claimed_job import ClaimedJob
 from headgate.flow.claims import ActiveClaims
 from headgate.flow.runtime import Runtime
-from headgate.flow.step import run_slice
+from headgate.flow.step.claimed_job import ClaimedJob
+from headgate.flow.step.step import run_slice
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
 from headgate.ports.signal import lane_topic

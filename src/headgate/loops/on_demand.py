@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
-from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.claims import ActiveClaims
 from headgate.flow.recover import leased_work
 from headgate.flow.runtime import Runtime
-from headgate.flow.step import run_slice
+from headgate.flow.step.claimed_job import ClaimedJob, Interrupt
+from headgate.flow.step.step import run_slice
 from headgate.loops.heartbeat import Heartbeat
 from headgate.loops.supervisor import WorkerSettings
 from headgate.loops.sweeper import SWEEP_S_MIN, Sweeper

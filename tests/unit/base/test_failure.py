@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headgate.base.errors import ConnectorBug, Malformed, Transient
 from headgate.base.failure import Failure, describe_failure, read_failure
 from headgate.base.redact import MASK
-from headgate.flow.write_chunk import _blame
+from headgate.flow.step.write_chunk import _blame
 
 HERE = "tests/unit/base/test_failure.py"
 

@@ -17,14 +17,14 @@ from headgate.base.errors import (
     StoreFault,
     Transient,
 )
-from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
-from headgate.flow.connector_bug import classify
 from headgate.flow.estimate.effort import ChunkTimes
-from headgate.flow.extract import extract
-from headgate.flow.receipts import claim_records
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
-from headgate.flow.write_chunk import open_destination, write_chunk
+from headgate.flow.step.claimed_job import ClaimedJob, Interrupt, Interrupted
+from headgate.flow.step.connector_bug import classify
+from headgate.flow.step.extract import extract
+from headgate.flow.step.receipts import claim_records
+from headgate.flow.step.write_chunk import open_destination, write_chunk
 from headgate.model.job import Job, Mode
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import DAY, day_after, trial_day

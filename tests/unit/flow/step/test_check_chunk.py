@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from headgate.base.errors import InvalidInput, Malformed
-from headgate.flow.check_chunk import (
+from headgate.flow.step.check_chunk import (
     CHUNK_EVENTS_MAX,
     CHUNK_RECORDS_MAX,
     COUNT_MAX,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from headgate.flow.commit import (
+from headgate.flow.step.commit import (
     REFUSED_LENGTH_MAX,
     commit_chunk,
     give_up_day,

@@ -18,22 +18,22 @@ from headgate.base.failure import describe_failure
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.flow.check_chunk import with_late_events
-from headgate.flow.claimed_job import ClaimedJob, Interrupt, Interrupted
-from headgate.flow.commit import commit_chunk, give_up_day, succeed_without_work
-from headgate.flow.connector_bug import classify, log_bug
 from headgate.flow.estimate.effort import ChunkTimes
-from headgate.flow.extract import extract
 from headgate.flow.jobs.hooks import call_on_end, call_on_start
 from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.messages import chunk_messages
-from headgate.flow.outage import find_outage
-from headgate.flow.receipts import claim_records, receipts_of
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.settle import settle_surely
+from headgate.flow.step.check_chunk import with_late_events
+from headgate.flow.step.claimed_job import ClaimedJob, Interrupt, Interrupted
+from headgate.flow.step.commit import commit_chunk, give_up_day, succeed_without_work
+from headgate.flow.step.connector_bug import classify, log_bug
+from headgate.flow.step.extract import extract
+from headgate.flow.step.outage import find_outage
+from headgate.flow.step.receipts import claim_records, receipts_of
+from headgate.flow.step.write_chunk import open_destination, write_chunk
 from headgate.flow.work_counts import WorkTotals
-from headgate.flow.write_chunk import open_destination, write_chunk
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import EventKind, Job, Mode, Reason

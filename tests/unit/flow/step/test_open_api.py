@@ -7,8 +7,8 @@ import pytest
 from headgate.base.errors import Terminal
 from headgate.connectors.auth import ApiToken
 from headgate.flow.credentials import Credentials
-from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync
+from headgate.flow.step.open_api import open_api
 from headgate.model.job import Lane
 from headgate.ports.auth import Auth
 from headgate.ports.connector import Chunk, ClientOptions, Context, Http

@@ -2,13 +2,13 @@
 
 from headgate.base.encoding import Json
 from headgate.base.errors import NoData
-from headgate.flow.check_chunk import check_chunk
 from headgate.flow.estimate.effort import ProviderTime
 from headgate.flow.fetch_item import JobItems
-from headgate.flow.open_api import open_api
-from headgate.flow.receipts import find_receipts
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
+from headgate.flow.step.check_chunk import check_chunk
+from headgate.flow.step.open_api import open_api
+from headgate.flow.step.receipts import find_receipts
 from headgate.model.job import Job, Mode
 from headgate.ports.connector import Chunk, Context, Gate, Http
 

@@ -5,10 +5,10 @@ from datetime import date, timedelta
 import pytest
 
 from headgate.base.errors import StoreUnavailable, Transient
-from headgate.flow.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.registry import Sync
 from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.flow.step import step
+from headgate.flow.step.claimed_job import ClaimedJob, Interrupt
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode
 from headgate.model.record import CoverageRow

@@ -11,11 +11,11 @@ import msgspec
 
 from headgate.base.errors import HeadgateError, SourceError, Transient
 from headgate.base.redact import describe_error
-from headgate.flow.connector_bug import classify
 from headgate.flow.estimate.effort import ChunkTimes
-from headgate.flow.open_api import open_api
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
+from headgate.flow.step.connector_bug import classify
+from headgate.flow.step.open_api import open_api
 from headgate.model.job import Job
 from headgate.ports.connector import Batch, Chunk, Destination, Http, WriteResult
 

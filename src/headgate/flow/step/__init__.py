@@ -1,0 +1,1 @@
+"""One step of a job: extract a chunk, commit it, settle the job."""
