@@ -1,8 +1,8 @@
 """What keeps items claimed and takes them from lost workers, for tests without a whole worker."""
 
 from headgate.base.service import Service
-from headgate.flow.fetch_item import ItemFetcher
-from headgate.flow.recover import item_work
+from headgate.flow.items.fetch import ItemFetcher
+from headgate.flow.leases.recover import item_work
 from headgate.loops.heartbeat import Heartbeat
 from headgate.loops.sweeper import SWEEP_S_MIN, sweep_due
 

@@ -59,10 +59,10 @@ from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.api_keys import ApiKeys
 from headgate.flow.attempts import DrainResult
-from headgate.flow.budgets import Budgets
+from headgate.flow.budget.service import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.drain_scope import DrainScope
-from headgate.flow.items import Items, ItemStats
+from headgate.flow.items.service import Items, ItemStats
 from headgate.flow.jobs.explain import explain_item, format_time
 from headgate.flow.jobs.service import Jobs
 from headgate.flow.jobs.submit import JobRequest

@@ -29,13 +29,13 @@ from headgate.base.errors import InvalidInput
 from headgate.base.ids import UlidIds, system_random
 from headgate.base.process_name import ProcessName
 from headgate.flow.api_keys import ApiKeys
-from headgate.flow.budgets import Budgets
+from headgate.flow.budget.gate import BudgetGate
+from headgate.flow.budget.service import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
 from headgate.flow.drain import Drainer
-from headgate.flow.fetch_item import ItemFetcher
-from headgate.flow.gate import BudgetGate
-from headgate.flow.items import Items
+from headgate.flow.items.fetch import ItemFetcher
+from headgate.flow.items.service import Items
 from headgate.flow.jobs.service import Jobs
 from headgate.flow.measurements import Measurements
 from headgate.flow.notifications import Composer, Notifications, NotificationSettings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headgate import JobState
-from headgate.flow.claims import LEASE
+from headgate.flow.leases.claims import LEASE
 from headgate.model.job import Lane
 from headgate.policy.hints import RECEIVED_WITHIN
 from tests.aws.test_on_demand import Place

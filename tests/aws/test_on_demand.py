@@ -10,7 +10,7 @@ import pytest
 from headgate import App, Chunk, Context, JobState, LaneSize, Record, Sync
 from headgate.base.clock import SystemClock
 from headgate.base.errors import StoreUnavailable
-from headgate.flow.claims import BEATS_PER_LEASE, LEASE
+from headgate.flow.leases.claims import BEATS_PER_LEASE, LEASE
 from headgate.loops.on_demand import RESERVE_S
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.job import Job, Lane

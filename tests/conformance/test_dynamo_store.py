@@ -9,7 +9,7 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import Malformed, StoreError, StoreUnavailable
-from headgate.flow.settle import settle_surely
+from headgate.flow.leases.settle import settle_surely
 from headgate.model import change
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.lease import Claim

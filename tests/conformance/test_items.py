@@ -11,8 +11,8 @@ from sqlalchemy import insert
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
-from headgate.flow.fetch_item import reset_item
-from headgate.flow.recover import rescue_items
+from headgate.flow.items.fetch import reset_item
+from headgate.flow.leases.recover import rescue_items
 from headgate.flow.registry import Collection
 from headgate.model import item as change
 from headgate.model.item import LOST, Document, Item

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
-from headgate.flow.fetch_item import reset_item
+from headgate.flow.items.fetch import reset_item
 from headgate.model import item as change
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane

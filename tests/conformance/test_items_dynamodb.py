@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import StoreUnavailable
-from headgate.flow.fetch_item import reset_item
-from headgate.flow.recover import rescue_items
-from headgate.flow.settle import settle_surely
+from headgate.flow.items.fetch import reset_item
+from headgate.flow.leases.recover import rescue_items
+from headgate.flow.leases.settle import settle_surely
 from headgate.model import item as change
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane

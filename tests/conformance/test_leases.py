@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
-from headgate.flow import rescue
+from headgate.flow.leases import rescue
 from headgate.model.lease import Claim
 from headgate.store.sql.database import Database
 from headgate.store.sql.lease_port import SqlLeases

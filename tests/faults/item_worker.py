@@ -11,7 +11,7 @@ from datetime import timedelta
 from headgate.backends.sql import open_database
 from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
-from headgate.flow.fetch_item import ItemFetcher, fetch_due
+from headgate.flow.items.fetch import ItemFetcher, fetch_due
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
 from headgate.ports.connector import Context

@@ -16,8 +16,8 @@ from sqlalchemy import text
 
 from headgate import App
 from headgate.base.clock import SystemClock
-from headgate.flow.claims import ActiveClaims
-from headgate.flow.recover import leased_work
+from headgate.flow.leases.claims import ActiveClaims
+from headgate.flow.leases.recover import leased_work
 from headgate.loops.supervisor import WorkerSettings
 from headgate.loops.sweeper import SWEEP_LEASES, Sweeper
 from headgate.model.lease import Claim

@@ -13,7 +13,7 @@ from headgate.flow.attempts import DrainResult
 from headgate.flow.drain import FAILURES_MAX, _Run
 from headgate.flow.drain_log import DrainLog
 from headgate.flow.drain_scope import DrainScope
-from headgate.flow.settle import SETTLE_RESTS_S
+from headgate.flow.leases.settle import SETTLE_RESTS_S
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Message, Rejection, SendFailure, TargetRefusal
 from headgate.model.states import DELIVERY, DeliveryState

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from headgate import Sync
 from headgate.base.errors import Malformed, NoData
-from headgate.flow.fetch_item import JobItems
-from headgate.flow.item_progress import with_present_progress
+from headgate.flow.items.fetch import JobItems
+from headgate.flow.items.progress import with_present_progress
 from headgate.model.job import Lane, Progress
 from headgate.model.states import ItemState, JobState
 from tests.flow.test_items import CONNECTION, STREAMS, Place, Provider, with_place

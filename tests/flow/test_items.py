@@ -24,11 +24,11 @@ from headgate.base.errors import (
     StoreUnavailable,
     Transient,
 )
-from headgate.flow import recover, rescue
-from headgate.flow.fetch_item import ItemFetcher, JobItems, fetch_due, reset_item
-from headgate.flow.items import item_stats
+from headgate.flow.items.fetch import ItemFetcher, JobItems, fetch_due, reset_item
+from headgate.flow.items.service import item_stats
+from headgate.flow.leases import recover, rescue
+from headgate.flow.leases.settle import SETTLE_RESTS_S
 from headgate.flow.registry import Collection
-from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.model import item as change
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode

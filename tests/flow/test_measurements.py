@@ -14,7 +14,7 @@ from headgate import (
     Sync,
     Transient,
 )
-from headgate.flow.fetch_item import reset_item
+from headgate.flow.items.fetch import reset_item
 from headgate.flow.measurements import BUCKETS_S, ChunkOutcome, Measurements
 from headgate.flow.registry import Collection
 from headgate.model.item import Document, Item

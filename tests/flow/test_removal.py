@@ -12,8 +12,8 @@ from sqlalchemy import insert
 from headgate import App, Connection, Document, Item, ItemState, JobState, NewItem, NotFound
 from headgate.base.errors import StoreUnavailable
 from headgate.flow import connect
-from headgate.flow.fetch_item import JobItems, fetch_due
-from headgate.flow.recover import item_work
+from headgate.flow.items.fetch import JobItems, fetch_due
+from headgate.flow.leases.recover import item_work
 from headgate.loops.sweeper import Sweeper
 from headgate.store.sql.tables import items as items_table
 from tests import stores

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from headgate import App, Chunk, Context, DiskFull, JobState, Reason, Record, Sync
-from headgate.flow.claims import ActiveClaims
-from headgate.flow.recover import leased_work
+from headgate.flow.leases.claims import ActiveClaims
+from headgate.flow.leases.recover import leased_work
 from headgate.store.sql.database import FAULT_S
 from headgate.store.sql.store import SqlStore
 from tests.worlds import ScriptedSource, World, with_world

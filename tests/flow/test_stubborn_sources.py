@@ -18,7 +18,7 @@ from headgate import (
     StoreUnavailable,
     Sync,
 )
-from headgate.flow.settle import SETTLE_RESTS_S
+from headgate.flow.leases.settle import SETTLE_RESTS_S
 from tests.worlds import ScriptedSource, World, with_world
 
 DAY = date(2025, 12, 24)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headgate import App, Chunk, Context, JobState, RetryPolicy, Sync, Transient
-from headgate.flow import recover, rescue
+from headgate.flow.leases import recover, rescue
 from tests.flow.sources import taking
 from tests.worlds import ScriptedSource, World, with_dying_workers
 

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from headgate.base.clock import Clock, ManualClock
 from headgate.base.ids import UlidIds
-from headgate.flow.fetch_item import ItemFetcher
-from headgate.flow.gate import BudgetGate
+from headgate.flow.budget.gate import BudgetGate
+from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter

@@ -12,7 +12,7 @@ from headgate.app import App
 from headgate.base.encoding import from_json
 from headgate.base.errors import InvalidInput
 from headgate.flow.documents import item_document, page_document
-from headgate.flow.items import ItemStats
+from headgate.flow.items.service import ItemStats
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.service import LIST_MAX
 from headgate.model.budget import WindowUse

@@ -8,8 +8,8 @@ import msgspec
 
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
-from headgate.flow.claims import ActiveClaims
-from headgate.flow.settle import settle_surely
+from headgate.flow.leases.claims import ActiveClaims
+from headgate.flow.leases.settle import settle_surely
 from headgate.model.delivery import Delivery, DeliveryChange, SendFailure, SendOutcome
 from headgate.model.states import DeliveryEdge
 from headgate.policy import deliveries as policy

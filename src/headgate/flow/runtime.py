@@ -7,11 +7,11 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids
-from headgate.flow.claims import LeasedWork
+from headgate.flow.budget.gate import BudgetGate
 from headgate.flow.credentials import Credentials
 from headgate.flow.drain import Drainer
-from headgate.flow.fetch_item import ItemFetcher
-from headgate.flow.gate import BudgetGate
+from headgate.flow.items.fetch import ItemFetcher
+from headgate.flow.leases.claims import LeasedWork
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Registry
 from headgate.flow.step.check_chunk import ChunkLimits

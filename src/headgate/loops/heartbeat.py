@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from headgate.base.clock import Clock
 from headgate.base.service import Service
-from headgate.flow.claims import BEATS_PER_LEASE, ActiveClaims
+from headgate.flow.leases.claims import BEATS_PER_LEASE, ActiveClaims
 from headgate.model.worker import Abilities
 from headgate.ports.liveness import Liveness
 from headgate.ports.store import WorkerStore

@@ -14,7 +14,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.base.service import Service
-from headgate.flow.claims import ActiveClaims
+from headgate.flow.leases.claims import ActiveClaims
 from headgate.flow.runtime import Runtime
 from headgate.flow.step.claimed_job import ClaimedJob
 from headgate.flow.step.step import run_slice

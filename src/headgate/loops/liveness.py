@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from headgate.base.log_events import LogEvent
 from headgate.base.service import Service
-from headgate.flow.claims import LeasedWork
+from headgate.flow.leases.claims import LeasedWork
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane
 from headgate.ports.signal import CONTROL, OUTBOX, SWEEP, lane_topic

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
-from headgate.flow.claims import ActiveClaims
-from headgate.flow.recover import leased_work
+from headgate.flow.leases.claims import ActiveClaims
+from headgate.flow.leases.recover import leased_work
 from headgate.flow.runtime import Runtime
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.step.step import run_slice

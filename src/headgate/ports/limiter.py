@@ -22,7 +22,7 @@ from headgate.policy.headroom import Headroom, Shortage
 
 
 class Limiter(Protocol):
-    """A limiter, as `flow/gate.py` uses it."""
+    """A limiter, as `flow/budget/gate.py` uses it."""
 
     async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
         """Count the request in every window and take a slot, or refuse and count nothing."""

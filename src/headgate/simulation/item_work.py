@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from headgate.base.errors import IllegalTransition, Malformed, NoData, Transient
-from headgate.flow.fetch_item import reset_item
+from headgate.flow.items.fetch import reset_item
 from headgate.flow.jobs.ensure import ensure
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Collection, Sync

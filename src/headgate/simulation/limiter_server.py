@@ -11,7 +11,7 @@ from typing import Any
 
 from headgate.base.clock import Clock
 from headgate.base.errors import LimiterUnreachable
-from headgate.flow.gate import LOOK_AGAIN
+from headgate.flow.budget.gate import LOOK_AGAIN
 from headgate.limits.memory import MemoryLimiter, SharedLedgers
 from headgate.model.budget import (
     Answer,

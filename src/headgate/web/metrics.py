@@ -23,7 +23,7 @@ from headgate.base.lazy import load
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.flow.items import ItemStats
+from headgate.flow.items.service import ItemStats
 from headgate.flow.schedules import ScheduleStats
 from headgate.model.budget import BudgetUse
 from headgate.model.states import DeliveryState

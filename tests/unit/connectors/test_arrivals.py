@@ -20,7 +20,7 @@ from headgate.base.ids import UlidIds
 from headgate.connectors.api import Api
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.client import HttpClient
-from headgate.flow.gate import BudgetGate
+from headgate.flow.budget.gate import BudgetGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import Budget, Limit
 from headgate.model.job import Lane

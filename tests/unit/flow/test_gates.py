@@ -10,7 +10,7 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.errors import BudgetSpent, LimiterUnreachable, RateLimited, StoreUnavailable
 from headgate.base.ids import UlidIds
-from headgate.flow.gate import BudgetGate, JobGate
+from headgate.flow.budget.gate import BudgetGate, JobGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import (
     Answer,

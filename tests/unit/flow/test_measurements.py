@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.flow.claims import ActiveClaim, ActiveClaims
+from headgate.flow.leases.claims import ActiveClaim, ActiveClaims
 from headgate.flow.measurements import (
     BUCKETS_S,
     ChunkOutcome,

@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
-from headgate.flow.gate import WAIT_S_MAX
+from headgate.flow.budget.gate import WAIT_S_MAX
 from headgate.model.budget import Budget, Exhausted, Granted, Limit, Scope, to_ms
 from headgate.model.job import Lane
 from headgate.policy import spending

@@ -23,7 +23,7 @@ from headgate.base.failure import Failure, read_failure
 from headgate.base.redact import describe_error
 from headgate.flow.estimate.outlook import finish_of_job
 from headgate.flow.estimate.time_left import ESTIMATING, NO_WORKER, time_left, why_no_estimate
-from headgate.flow.item_progress import with_present_progress
+from headgate.flow.items.progress import with_present_progress
 from headgate.flow.jobs.explain import day_message, missing_worker, needs_worker, user_message
 from headgate.flow.runtime import Runtime
 from headgate.model.forecast import Finish

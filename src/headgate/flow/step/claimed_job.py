@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum
 
-from headgate.flow.claims import ActiveClaim, ActiveClaims
+from headgate.flow.leases.claims import ActiveClaim, ActiveClaims
 from headgate.model.job import Job
 from headgate.model.states import JobState
 

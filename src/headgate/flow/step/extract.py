@@ -3,7 +3,7 @@
 from headgate.base.encoding import Json
 from headgate.base.errors import NoData
 from headgate.flow.estimate.effort import ProviderTime
-from headgate.flow.fetch_item import JobItems
+from headgate.flow.items.fetch import JobItems
 from headgate.flow.registry import Sync, budget_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.step.check_chunk import check_chunk

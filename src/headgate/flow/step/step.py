@@ -20,11 +20,11 @@ from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.estimate.effort import ChunkTimes
 from headgate.flow.jobs.hooks import call_on_end, call_on_start
+from headgate.flow.leases.settle import settle_surely
 from headgate.flow.measurements import ChunkOutcome, outcome_of
 from headgate.flow.messages import chunk_messages
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
-from headgate.flow.settle import settle_surely
 from headgate.flow.step.check_chunk import with_late_events
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.step.commit import commit_chunk, give_up_day, succeed_without_work

@@ -5,8 +5,8 @@ from datetime import date, timedelta
 import pytest
 
 from headgate.base.errors import StoreUnavailable, Transient
+from headgate.flow.leases.settle import SETTLE_RESTS_S
 from headgate.flow.registry import Sync
-from headgate.flow.settle import SETTLE_RESTS_S
 from headgate.flow.step import step
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt
 from headgate.model.change import JobChange

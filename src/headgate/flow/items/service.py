@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 
 from headgate.base.errors import InvalidInput, NotConnected
-from headgate.flow.fetch_item import reset_item
+from headgate.flow.items.fetch import reset_item
 from headgate.flow.jobs.ensure import ensure
 from headgate.flow.jobs.service import LIST_MAX
 from headgate.flow.jobs.submit import JobRequest

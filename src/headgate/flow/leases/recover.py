@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from headgate.base.errors import StoreFault
-from headgate.flow.claims import ActiveClaims, LeasedWork
-from headgate.flow.fetch_item import NO_COLLECTIONS, Collections, ItemFetcher
+from headgate.flow.items.fetch import NO_COLLECTIONS, Collections, ItemFetcher
 from headgate.flow.jobs.hooks import call_on_end
-from headgate.flow.rescue import BATCH_MAX, rescue_expired, settle_in_rounds
+from headgate.flow.leases.claims import ActiveClaims, LeasedWork
+from headgate.flow.leases.rescue import BATCH_MAX, rescue_expired, settle_in_rounds
 from headgate.flow.runtime import Runtime
 from headgate.model import change
 from headgate.model.change import JobChange

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import DiskFull, StoreError, StoreUnavailable
-from headgate.flow.settle import SETTLE_RESTS_S, settle_surely
+from headgate.flow.leases.settle import SETTLE_RESTS_S, settle_surely
 from headgate.model import change
 from headgate.ports.store import Store
 from tests.unit.values import NOW, make_job

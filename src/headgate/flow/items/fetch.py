@@ -20,11 +20,11 @@ from headgate.base.errors import Conflict, ConnectorBug, Malformed, StoreUnavail
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.flow.claims import LEASE, ActiveClaim, ActiveClaims
-from headgate.flow.item_progress import count_progress
+from headgate.flow.items.progress import count_progress
+from headgate.flow.leases.claims import LEASE, ActiveClaim, ActiveClaims
+from headgate.flow.leases.settle import settle_surely
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Collection
-from headgate.flow.settle import settle_surely
 from headgate.flow.step.connector_bug import classify, log_bug
 from headgate.flow.work_counts import WorkTotals
 from headgate.model import item as change

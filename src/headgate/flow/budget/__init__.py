@@ -1,0 +1,1 @@
+"""The budgets of providers: where a request asks for leave, and how much is used."""
