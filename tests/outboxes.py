@@ -11,12 +11,12 @@ from headgate.base.clock import Clock
 from headgate.base.errors import StoreUnavailable
 from headgate.base.ids import UlidIds
 from headgate.base.secret import Secret
-from headgate.flow.attempts import DrainResult
-from headgate.flow.drain import Drainer
-from headgate.flow.drain_scope import DrainScope
 from headgate.flow.measurements import Measurements
-from headgate.flow.outbox import Outbox
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.attempts import DrainResult
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.drain_scope import DrainScope
+from headgate.flow.outbox.service import Outbox
+from headgate.flow.outbox.targets import Targets
 from headgate.model.delivery import Acceptance, Delivery, Message, SendOutcome
 from headgate.model.target import Target, Topic
 from headgate.ports.outbox import DeliveryFilter

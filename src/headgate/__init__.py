@@ -58,23 +58,23 @@ from headgate.connectors.oauth import OAuth2, Rotation
 from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.api_keys import ApiKeys
-from headgate.flow.attempts import DrainResult
 from headgate.flow.budget.service import Budgets
 from headgate.flow.connect import Connections
-from headgate.flow.drain_scope import DrainScope
 from headgate.flow.items.service import Items, ItemStats
 from headgate.flow.jobs.explain import explain_item, format_time
 from headgate.flow.jobs.service import Jobs
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.view import JobStatus, JobView
 from headgate.flow.notifications import Notifications, NotificationSettings
-from headgate.flow.outbox import Outbox, OutboxSettings
+from headgate.flow.outbox.attempts import DrainResult
+from headgate.flow.outbox.drain_scope import DrainScope
+from headgate.flow.outbox.service import Outbox, OutboxSettings
+from headgate.flow.outbox.targets import Targets
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Sync
 from headgate.flow.schedule_view import PlanView, ScheduleHistory, ScheduleView
 from headgate.flow.schedules import Schedules
 from headgate.flow.step.check_chunk import ChunkLimits
-from headgate.flow.targets import Targets
 from headgate.flow.users import Users
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings

@@ -33,13 +33,13 @@ from headgate.flow.budget.gate import BudgetGate
 from headgate.flow.budget.service import Budgets
 from headgate.flow.connect import Connections
 from headgate.flow.credentials import Credentials
-from headgate.flow.drain import Drainer
 from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.items.service import Items
 from headgate.flow.jobs.service import Jobs
 from headgate.flow.measurements import Measurements
 from headgate.flow.notifications import Composer, Notifications, NotificationSettings
-from headgate.flow.outbox import Outbox
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.service import Outbox
 from headgate.flow.records import Records
 from headgate.flow.registry import Sync
 from headgate.flow.rekey import Progress, RekeyResult, rekey

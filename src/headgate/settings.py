@@ -30,7 +30,7 @@ from headgate.connectors.addresses import Network, parse_networks
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.notification_settings import NotificationFields
 from headgate.connectors.private_files import read_api_key
-from headgate.flow.outbox import BATCH_MAX, KEEP_DAYS_MAX, OutboxSettings
+from headgate.flow.outbox.service import BATCH_MAX, KEEP_DAYS_MAX, OutboxSettings
 from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings

@@ -13,8 +13,8 @@ import msgspec
 from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
 from headgate.flow.notifications import NotificationSettings
+from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Collection, Registry, Sync
-from headgate.flow.targets import Targets
 from headgate.model.schedule import Schedule
 from headgate.model.target import Target, Topic
 

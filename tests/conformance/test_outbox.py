@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Update, update
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import NotFound, StoreUnavailable
-from headgate.flow.drain import Drainer
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.targets import Targets
 from headgate.model import delivery as change
 from headgate.model.delivery import Delivery
 from headgate.model.states import DeliveryState

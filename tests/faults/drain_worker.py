@@ -11,9 +11,9 @@ from typing import Any
 
 from headgate import App
 from headgate.base.secret import Secret
-from headgate.flow.drain import Drainer
-from headgate.flow.drain_scope import DrainScope
-from headgate.flow.outbox import OutboxSettings
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.drain_scope import DrainScope
+from headgate.flow.outbox.service import OutboxSettings
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.delivery import Message, SendOutcome
 from headgate.model.target import Target, Topic

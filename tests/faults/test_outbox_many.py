@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from headgate import App
-from headgate.flow.drain_scope import DrainScope
+from headgate.flow.outbox.drain_scope import DrainScope
 from headgate.model.states import DeliveryState
 from tests.faults.drain_worker import open_app
 from tests.faults.receiver import receiving

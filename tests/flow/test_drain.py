@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from headgate.base.errors import DiskFull, InvalidInput, StoreUnavailable
-from headgate.flow import attempts
-from headgate.flow.attempts import DrainResult
-from headgate.flow.drain import FAILURES_MAX, _Run
-from headgate.flow.drain_log import DrainLog
-from headgate.flow.drain_scope import DrainScope
 from headgate.flow.leases.settle import SETTLE_RESTS_S
+from headgate.flow.outbox import attempts
+from headgate.flow.outbox.attempts import DrainResult
+from headgate.flow.outbox.drain import FAILURES_MAX, _Run
+from headgate.flow.outbox.drain_log import DrainLog
+from headgate.flow.outbox.drain_scope import DrainScope
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Message, Rejection, SendFailure, TargetRefusal
 from headgate.model.states import DELIVERY, DeliveryState

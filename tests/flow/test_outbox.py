@@ -19,8 +19,8 @@ from headgate.base.errors import (
     StoreUnavailable,
     Transient,
 )
-from headgate.flow import outbox as flow_outbox
-from headgate.flow.outbox import BATCH_MAX, Outbox, OutboxSettings
+from headgate.flow.outbox import service as flow_outbox
+from headgate.flow.outbox.service import BATCH_MAX, Outbox, OutboxSettings
 from headgate.loops import drainer as drainer_loop
 from headgate.loops.drainer import Purger, TargetWorker, target_workers
 from headgate.loops.sweeper import PRUNE_EVERY_S

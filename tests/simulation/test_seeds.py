@@ -23,9 +23,9 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, select
 
-from headgate.flow.attempts import DrainResult
 from headgate.flow.budget.gate import JobGate, UnlimitedPermit
-from headgate.flow.drain import Drainer
+from headgate.flow.outbox.attempts import DrainResult
+from headgate.flow.outbox.drain import Drainer
 from headgate.flow.step import receipts as flow_receipts
 from headgate.flow.step.claimed_job import ClaimedJob
 from headgate.model import change

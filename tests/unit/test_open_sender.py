@@ -12,7 +12,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
 from headgate.base.signing import new_signing_secret
 from headgate.flow.notifications import NotificationSettings
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.targets import Targets
 from headgate.model.delivery import SendFailure, SendOutcome, TargetRefusal
 from headgate.model.target import Target, Topic
 from tests.connecting import key_entries

@@ -13,9 +13,9 @@ from headgate.base.lazy import needs_extra
 from headgate.connectors.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
 from headgate.connectors.urls import origin_of
 from headgate.flow.notifications import NotificationSettings
+from headgate.flow.outbox.senders import Senders
+from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Registry
-from headgate.flow.senders import Senders
-from headgate.flow.targets import Targets
 from headgate.model.mail_server import MailServer
 from headgate.model.target import Target
 from headgate.ports.auth import Vault

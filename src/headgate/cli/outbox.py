@@ -14,9 +14,9 @@ from headgate.app import App
 from headgate.cli.outbox_correcting import purge, replay, resume, retry
 from headgate.cli.outbox_sending import drain, worker
 from headgate.flow.documents import delivery_document, message_document, page_document
-from headgate.flow.explain_delivery import explain_delivery, explain_stop
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.service import LIST_MAX
+from headgate.flow.outbox.explain import explain_delivery, explain_stop
 from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter

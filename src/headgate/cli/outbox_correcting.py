@@ -11,7 +11,7 @@ import typer
 from headgate.app import App
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.flow.documents import delivery_document
-from headgate.flow.outbox import KEEP_DAYS_MAX
+from headgate.flow.outbox.service import KEEP_DAYS_MAX
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.toolkit.commands.asking import ask

@@ -10,9 +10,9 @@ import typer
 from headgate.app import App
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
-from headgate.flow.drain_scope import DrainScope
-from headgate.flow.explain_delivery import explain_stop
-from headgate.flow.outbox import BATCH_MAX
+from headgate.flow.outbox.drain_scope import DrainScope
+from headgate.flow.outbox.explain import explain_stop
+from headgate.flow.outbox.service import BATCH_MAX
 from headgate.model.target import Target
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (

@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from headgate.base.encoding import Json, JsonObject, from_json
-from headgate.flow.explain_delivery import explain_delivery
 from headgate.flow.jobs.explain import explain_connection, explain_item
+from headgate.flow.outbox.explain import explain_delivery
 from headgate.model.connection import Connection
 from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.erasure import Erasure

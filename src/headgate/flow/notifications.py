@@ -12,10 +12,10 @@ import msgspec
 from headgate.base.encoding import hash_text, to_json
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import derived_id
-from headgate.flow.drain_scope import DrainScope
 from headgate.flow.jobs.view import JobView, view_of
 from headgate.flow.notification_text import TEST_MESSAGE, TEST_TITLE, message_of, title_of
-from headgate.flow.outbox import Outbox
+from headgate.flow.outbox.drain_scope import DrainScope
+from headgate.flow.outbox.service import Outbox
 from headgate.model.delivery import Delivery, TargetStop
 from headgate.model.job import Job
 from headgate.model.mail_server import MailServer

@@ -9,13 +9,13 @@ from headgate.base.clock import Clock
 from headgate.base.ids import Ids
 from headgate.flow.budget.gate import BudgetGate
 from headgate.flow.credentials import Credentials
-from headgate.flow.drain import Drainer
 from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.leases.claims import LeasedWork
 from headgate.flow.measurements import Measurements
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Registry
 from headgate.flow.step.check_chunk import ChunkLimits
-from headgate.flow.targets import Targets
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.api_keys import ApiKeyStore
 from headgate.ports.connections import ConnectAttemptStore, ConnectionStore

@@ -9,10 +9,10 @@ from datetime import timedelta
 
 from headgate.base.clock import Clock
 from headgate.base.service import Service
-from headgate.flow.attempts import DrainResult
-from headgate.flow.drain import Drainer
-from headgate.flow.drain_scope import DrainScope
-from headgate.flow.outbox import OutboxSettings
+from headgate.flow.outbox.attempts import DrainResult
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.drain_scope import DrainScope
+from headgate.flow.outbox.service import OutboxSettings
 from headgate.flow.runtime import Runtime
 from headgate.loops.sweeper import PRUNE_EVERY_S, PURGE_MAX, SWEEP_S_MIN
 from headgate.model.target import Target

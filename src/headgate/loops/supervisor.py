@@ -19,7 +19,7 @@ from headgate.base.redact import describe_error
 from headgate.base.service import Service
 from headgate.flow.leases.claims import ActiveClaims
 from headgate.flow.leases.recover import leased_work
-from headgate.flow.outbox import OutboxSettings
+from headgate.flow.outbox.service import OutboxSettings
 from headgate.flow.runtime import Runtime
 from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, select, text
 
 from headgate.base.encoding import JsonObject, from_json, to_json
 from headgate.base.errors import IllegalTransition, StoreError
-from headgate.flow.outbox import Outbox
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.service import Outbox
+from headgate.flow.outbox.targets import Targets
 from headgate.model.delivery import Delivery, Message
 from headgate.model.states import DELIVERY, DeliveryState
 from headgate.model.target import Topic

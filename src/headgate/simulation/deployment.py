@@ -21,13 +21,13 @@ from headgate.base.ids import Ids, UlidIds
 from headgate.base.service import Service
 from headgate.flow.budget.gate import BudgetGate
 from headgate.flow.credentials import Credentials
-from headgate.flow.drain import Drainer
 from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.leases.claims import LeasedWork
 from headgate.flow.measurements import Measurements
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
-from headgate.flow.targets import Targets
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.schedule import Schedule

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from headgate.base.errors import ActiveJobExists, Conflict, StoreError
 from headgate.flow.jobs import control
 from headgate.flow.jobs.submit import JobRequest, submit_unchecked
-from headgate.flow.outbox import OutboxSettings
+from headgate.flow.outbox.service import OutboxSettings
 from headgate.flow.registry import Sync
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import WorkerSettings

@@ -22,7 +22,7 @@ from headgate.flow.estimate.effort import ChunkTimes
 from headgate.flow.jobs.hooks import call_on_end, call_on_start
 from headgate.flow.leases.settle import settle_surely
 from headgate.flow.measurements import ChunkOutcome, outcome_of
-from headgate.flow.messages import chunk_messages
+from headgate.flow.outbox.messages import chunk_messages
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.step.check_chunk import with_late_events

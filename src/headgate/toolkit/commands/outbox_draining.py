@@ -9,9 +9,9 @@ import msgspec
 from headgate.app import App
 from headgate.backends import open_target_transport
 from headgate.base.together import all_ended
-from headgate.flow.attempts import DrainResult
-from headgate.flow.drain import Drainer
-from headgate.flow.drain_scope import DrainScope
+from headgate.flow.outbox.attempts import DrainResult
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.drain_scope import DrainScope
 from headgate.model.target import Target
 from headgate.toolkit.commands.loading import FAILED
 from headgate.toolkit.commands.outbox_results import print_results, result_counts

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from headgate.app import App
-from headgate.flow.attempts import DrainResult
-from headgate.flow.outbox import OutboxSettings
+from headgate.flow.outbox.attempts import DrainResult
+from headgate.flow.outbox.service import OutboxSettings
 from headgate.loops.drainer import Purger, TargetWorker
 from headgate.model.target import Target
 from headgate.toolkit.commands.outbox_results import print_results

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from headgate.flow.attempts import DrainResult
 from headgate.flow.jobs.explain import format_time
+from headgate.flow.outbox.attempts import DrainResult
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import Backlog
 from headgate.toolkit.commands.outbox_results import print_results

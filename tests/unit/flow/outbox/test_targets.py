@@ -4,7 +4,7 @@ import pytest
 
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.targets import Targets
 from headgate.model.target import Target, Topic
 
 ORDERS = Topic(name="orders", path="/v1/orders", targets=("local", "production"))

@@ -18,13 +18,13 @@ from headgate.base.errors import StoreFault
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.flow.attempts import AttemptSettler, DrainResult, Progress
-from headgate.flow.drain_log import DrainLog
-from headgate.flow.drain_scope import DrainScope
 from headgate.flow.leases.claims import BEATS_PER_LEASE, LEASE, ActiveClaim, ActiveClaims
 from headgate.flow.leases.rescue import rescue_expired
 from headgate.flow.measurements import Measurements
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.attempts import AttemptSettler, DrainResult, Progress
+from headgate.flow.outbox.drain_log import DrainLog
+from headgate.flow.outbox.drain_scope import DrainScope
+from headgate.flow.outbox.targets import Targets
 from headgate.model import delivery as change
 from headgate.model.delivery import Delivery, SendFailure, SendOutcome, TargetRefusal
 from headgate.model.states import DELIVERY

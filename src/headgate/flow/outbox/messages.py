@@ -6,7 +6,7 @@ from headgate.base.encoding import Json, hash_text, storable_json
 from headgate.base.errors import InvalidInput, UnsendableMessage
 from headgate.base.ids import Ids
 from headgate.flow.jobs.submit import check_name
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.targets import Targets
 from headgate.model.job import Job
 from headgate.model.record import ChunkMessage
 from headgate.ports.outbox import NewMessage

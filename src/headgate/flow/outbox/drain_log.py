@@ -2,7 +2,7 @@
 
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
-from headgate.flow.attempts import DrainResult
+from headgate.flow.outbox.attempts import DrainResult
 
 _log = get_logger(__name__)
 

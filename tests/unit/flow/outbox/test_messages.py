@@ -11,14 +11,14 @@ from headgate.base.errors import InvalidInput, UnsendableMessage
 from headgate.base.ids import UlidIds
 from headgate.base.secret import Secret
 from headgate.flow.jobs.submit import ID_LENGTH_MAX, check_name
-from headgate.flow.messages import (
+from headgate.flow.outbox.messages import (
     CHUNK_MESSAGES_MAX,
     KEY_LENGTH_MAX,
     PAYLOAD_BYTES_MAX,
     chunk_messages,
     new_message,
 )
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.targets import Targets
 from headgate.model.record import ChunkMessage
 from headgate.model.target import Target, Topic
 from headgate.ports.outbox import NewMessage

@@ -13,11 +13,11 @@ from headgate.base.encoding import Json
 from headgate.base.errors import Conflict, InvalidInput
 from headgate.base.ids import Ids
 from headgate.base.together import all_ended
-from headgate.flow.attempts import DrainResult, Progress
-from headgate.flow.drain import Drainer
-from headgate.flow.drain_scope import BATCH, DrainScope
-from headgate.flow.messages import new_message
-from headgate.flow.targets import Targets
+from headgate.flow.outbox.attempts import DrainResult, Progress
+from headgate.flow.outbox.drain import Drainer
+from headgate.flow.outbox.drain_scope import BATCH, DrainScope
+from headgate.flow.outbox.messages import new_message
+from headgate.flow.outbox.targets import Targets
 from headgate.model import delivery as change
 from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState, words

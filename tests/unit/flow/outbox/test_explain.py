@@ -7,7 +7,7 @@ import pytest
 
 from headgate.base.encoding import hash_text
 from headgate.flow.documents import delivery_document, message_document
-from headgate.flow.explain_delivery import explain_delivery, explain_stop
+from headgate.flow.outbox.explain import explain_delivery, explain_stop
 from headgate.model.delivery import Delivery, Message, TargetStop
 from headgate.model.states import DeliveryState
 

@@ -1,7 +1,7 @@
 """Several senders as one: each target has its own."""
 
 from headgate.base.clock import ManualClock
-from headgate.flow.senders import Senders
+from headgate.flow.outbox.senders import Senders
 from headgate.model.delivery import Acceptance, SendFailure
 from headgate.model.target import Topic
 from tests.outboxes import ScriptedSender, target
