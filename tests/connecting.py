@@ -25,7 +25,7 @@ from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.keys import KeyRing, new_entry
 from headgate.connectors.rates import read_all, read_list
 from headgate.connectors.vault import AesVault
-from headgate.flow.sealing import seal, unseal
+from headgate.flow.connections.sealing import seal, unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault
 from headgate.ports.backend import ConnectionStores

@@ -59,7 +59,7 @@ from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
 from headgate.flow.api_keys import ApiKeys
 from headgate.flow.budget.service import Budgets
-from headgate.flow.connect import Connections
+from headgate.flow.connections.service import Connections
 from headgate.flow.items.service import Items, ItemStats
 from headgate.flow.jobs.explain import explain_item, format_time
 from headgate.flow.jobs.service import Jobs
@@ -72,8 +72,8 @@ from headgate.flow.outbox.service import Outbox, OutboxSettings
 from headgate.flow.outbox.targets import Targets
 from headgate.flow.records import Records
 from headgate.flow.registry import Collection, Sync
-from headgate.flow.schedule_view import PlanView, ScheduleHistory, ScheduleView
-from headgate.flow.schedules import Schedules
+from headgate.flow.schedules.service import Schedules
+from headgate.flow.schedules.view import PlanView, ScheduleHistory, ScheduleView
 from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.flow.users import Users
 from headgate.loops.lanes import LaneSize

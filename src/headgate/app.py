@@ -31,8 +31,9 @@ from headgate.base.process_name import ProcessName
 from headgate.flow.api_keys import ApiKeys
 from headgate.flow.budget.gate import BudgetGate
 from headgate.flow.budget.service import Budgets
-from headgate.flow.connect import Connections
-from headgate.flow.credentials import Credentials
+from headgate.flow.connections.credentials import Credentials
+from headgate.flow.connections.rekey import Progress, RekeyResult, rekey
+from headgate.flow.connections.service import Connections
 from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.items.service import Items
 from headgate.flow.jobs.service import Jobs
@@ -42,9 +43,8 @@ from headgate.flow.outbox.drain import Drainer
 from headgate.flow.outbox.service import Outbox
 from headgate.flow.records import Records
 from headgate.flow.registry import Sync
-from headgate.flow.rekey import Progress, RekeyResult, rekey
 from headgate.flow.runtime import Runtime
-from headgate.flow.schedules import Schedules
+from headgate.flow.schedules.service import Schedules
 from headgate.flow.users import Users
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.on_demand import OnDemandWorker

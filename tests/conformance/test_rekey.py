@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headgate.flow.rekey import BATCH, rekey
-from headgate.flow.sealing import seal
+from headgate.flow.connections.rekey import BATCH, rekey
+from headgate.flow.connections.sealing import seal
 from headgate.ports.auth import Vault
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import Renewal

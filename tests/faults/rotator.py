@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from headgate.backends.sql import open_database
 from headgate.base.clock import SystemClock
 from headgate.connectors.vault import AesVault
-from headgate.flow import rekey
+from headgate.flow.connections import rekey
 from headgate.ports.connections import ResealedCredentials
 from headgate.settings import Settings
 from headgate.store.sql.connections import SqlConnections

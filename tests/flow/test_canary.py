@@ -33,7 +33,7 @@ from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.cli.main import cli
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.flow.sealing import unseal
+from headgate.flow.connections.sealing import unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import AuthContext, Consent
 from headgate.ports.transport import Request

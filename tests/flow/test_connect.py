@@ -24,7 +24,7 @@ from headgate import (
     Secret,
     Sync,
 )
-from headgate.flow.connect import ConnectBy
+from headgate.flow.connections.service import ConnectBy
 from headgate.sandbox.strava.access import READ, READ_ALL
 from headgate.store.sql.connections import SqlConnections
 from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, submit, vault

@@ -34,9 +34,9 @@ from headgate import (
     Sync,
     Transient,
 )
-from headgate.flow.credentials import Credentials
+from headgate.flow.connections.credentials import Credentials
+from headgate.flow.connections.sealing import OpenCredentials, unseal
 from headgate.flow.jobs.submit import submit_unchecked
-from headgate.flow.sealing import OpenCredentials, unseal
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import Renewal, SealedConnection
 from headgate.ports.transport import Request

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 
 from headgate import App, Connection, Document, Item, ItemState, JobState, NewItem, NotFound
 from headgate.base.errors import StoreUnavailable
-from headgate.flow import connect
+from headgate.flow.connections import service as connect
 from headgate.flow.items.fetch import JobItems, fetch_due
 from headgate.flow.leases.recover import item_work
 from headgate.loops.sweeper import Sweeper

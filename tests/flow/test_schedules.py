@@ -34,10 +34,10 @@ from headgate import (
 )
 from headgate.base import log
 from headgate.base.clock import SystemClock
-from headgate.flow import schedule_plan
-from headgate.flow.fire import BATCH
-from headgate.flow.schedule_plan import store_of
-from headgate.flow.schedules import Schedules
+from headgate.flow.schedules import plan as schedule_plan
+from headgate.flow.schedules.fire import BATCH
+from headgate.flow.schedules.plan import store_of
+from headgate.flow.schedules.service import Schedules
 from headgate.loops.scheduler import SLEEP_S_MAX, Scheduler
 from headgate.store.sql.schedules import SqlSchedules
 from tests.connecting import STRAVA, Site, strava_auth, vault

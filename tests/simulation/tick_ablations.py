@@ -9,8 +9,8 @@ from unittest.mock import patch
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, delete, update
 
-from headgate.flow import fire
 from headgate.flow.jobs.submit import JobRequest
+from headgate.flow.schedules import fire
 from headgate.ports.schedules import FiredTick, NewTick
 from headgate.simulation.host import current_host
 from headgate.store.sql import schedules as statements

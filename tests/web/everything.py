@@ -20,7 +20,7 @@ from headgate import App, JobState, NewItem, Record, Response, System, TableBatc
 from headgate.base.lazy import load
 from headgate.connectors.keys import KeyRing
 from headgate.discovery import installed_systems
-from headgate.flow.sealing import seal
+from headgate.flow.connections.sealing import seal
 from headgate.ports.connections import NewConnection
 from headgate.ports.store import ChunkWork
 from headgate.ports.transport import Request

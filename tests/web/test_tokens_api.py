@@ -13,7 +13,7 @@ from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
 from headgate.connectors.keys import KeyRing
-from headgate.flow.connect import Connections
+from headgate.flow.connections.service import Connections
 from headgate.web.server import build
 from tests.collecting import TOKEN, notes_sync
 from tests.connecting import Site, database_bytes, strava_source, vault

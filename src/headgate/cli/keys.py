@@ -14,8 +14,8 @@ from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.base.ids import system_random
 from headgate.connectors.keys import new_entry, read_key_file
-from headgate.flow import rekey
-from headgate.flow.rekey import RekeyResult
+from headgate.flow.connections import rekey
+from headgate.flow.connections.rekey import RekeyResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     FAILED,

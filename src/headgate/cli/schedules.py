@@ -10,14 +10,20 @@ import typer
 from headgate.app import App
 from headgate.base.durations import format_duration
 from headgate.flow.jobs.explain import format_time
-from headgate.flow.schedule_view import (
+from headgate.flow.schedules.service import (
+    HISTORY_DAYS,
+    HISTORY_DAYS_MAX,
+    LIST_MAX,
+    PLAN_MAX,
+    RUNS_MAX,
+)
+from headgate.flow.schedules.view import (
     PlanView,
     ScheduleHistory,
     ScheduleList,
     ScheduleView,
     TickUserPage,
 )
-from headgate.flow.schedules import HISTORY_DAYS, HISTORY_DAYS_MAX, LIST_MAX, PLAN_MAX, RUNS_MAX
 from headgate.model.schedule import SkipReason, Tick
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import AppOption, JsonOption, load_app, run, run_list

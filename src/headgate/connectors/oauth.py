@@ -1,7 +1,7 @@
 """OAuth2 by authorization code with PKCE, and refresh; differences of providers are data.
 
 This module talks to the authorization server. What happens with the tokens, and who may renew them,
-is decided in `flow/connect.py` and `flow/credentials.py`.
+is decided in `flow/connections/service.py` and `flow/connections/credentials.py`.
 
 **When a worker dies between the provider's response and our commit**, the new pair is lost. What
 that costs depends on what the provider does to the old refresh token (`Rotation`):

@@ -8,7 +8,7 @@ import msgspec
 from headgate.base.clock import Clock
 from headgate.base.ids import Ids
 from headgate.flow.budget.gate import BudgetGate
-from headgate.flow.credentials import Credentials
+from headgate.flow.connections.credentials import Credentials
 from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.leases.claims import LeasedWork
 from headgate.flow.measurements import Measurements

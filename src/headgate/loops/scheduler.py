@@ -6,9 +6,9 @@ this process's clock only measures how long to sleep.
 """
 
 from headgate.base.service import Service
-from headgate.flow.fire import declare, fire_due
 from headgate.flow.runtime import Runtime
-from headgate.flow.schedule_plan import store_of
+from headgate.flow.schedules.fire import declare, fire_due
+from headgate.flow.schedules.plan import store_of
 from headgate.model.schedule import Schedule, ScheduleState
 from headgate.ports.signal import SCHEDULES
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.service import Service
-from headgate.flow.connect import FORGET_MAX
+from headgate.flow.connections.service import FORGET_MAX
 from headgate.flow.erase_user import UserData
 from headgate.flow.leases.claims import LeasedWork
 from headgate.flow.leases.recover import free_probes

@@ -20,7 +20,7 @@ from headgate.base.clock import Clock
 from headgate.base.ids import Ids, UlidIds
 from headgate.base.service import Service
 from headgate.flow.budget.gate import BudgetGate
-from headgate.flow.credentials import Credentials
+from headgate.flow.connections.credentials import Credentials
 from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.leases.claims import LeasedWork
 from headgate.flow.measurements import Measurements

@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 from headgate.base.errors import AuthExpired, Transient
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.vault import AesVault
+from headgate.flow.connections.sealing import seal, unseal
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Sync
-from headgate.flow.sealing import seal, unseal
 from headgate.model.connection import SealedCredentials, Tokens
 from headgate.model.record import Record
 from headgate.model.states import ConnectionState

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, insert, select, text
 from headgate.base.errors import Transient
 from headgate.flow.jobs.submit import JobRequest, submit_unchecked
 from headgate.flow.registry import Sync
-from headgate.flow.schedules import Schedules
+from headgate.flow.schedules.service import Schedules
 from headgate.model.job import EventKind
 from headgate.model.record import Record
 from headgate.model.schedule import CatchUp, Schedule, TickKind

@@ -24,7 +24,7 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.items.service import ItemStats
-from headgate.flow.schedules import ScheduleStats
+from headgate.flow.schedules.service import ScheduleStats
 from headgate.model.budget import BudgetUse
 from headgate.model.states import DeliveryState
 from headgate.toolkit.api.route import TheAdmin, TheApp, router

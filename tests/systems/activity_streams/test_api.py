@@ -23,7 +23,7 @@ from headgate import App, Secret, Sync, System, explain_item
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.streams import streams_document
-from headgate.flow.sealing import seal
+from headgate.flow.connections.sealing import seal
 from headgate.model import item as change
 from headgate.model.item import Document, Item
 from headgate.model.states import ItemState

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from headgate.base.errors import Conflict, HeadgateError, InvalidInput, NotFound
-from headgate.flow.find_connection import choose_connection, find_connection
+from headgate.flow.connections.find import choose_connection, find_connection
 from headgate.flow.jobs.submit import JobRequest, check_name, named_mode
 from headgate.flow.registry import Registry, Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime

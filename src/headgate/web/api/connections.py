@@ -11,7 +11,7 @@ from starlette.responses import Response
 from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.flow.connect import VALUE_LENGTH_MAX, ConnectBy
+from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
 from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.states import ConnectionState

@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from headgate.flow.schedule_view import (
+from headgate.flow.schedules.view import (
     DayHistory,
     ScheduleHistory,
     ScheduleList,

@@ -6,7 +6,8 @@ from fastapi import Body, Path, Query
 from pydantic import BaseModel, Field, StrictBool
 from starlette.responses import Response
 
-from headgate.flow.schedule_view import (
+from headgate.flow.schedules.service import HISTORY_DAYS, HISTORY_DAYS_MAX, REASON_LENGTH_MAX
+from headgate.flow.schedules.view import (
     PlanView,
     ScheduleHistory,
     ScheduleList,
@@ -14,7 +15,6 @@ from headgate.flow.schedule_view import (
     TickPage,
     TickUserPage,
 )
-from headgate.flow.schedules import HISTORY_DAYS, HISTORY_DAYS_MAX, REASON_LENGTH_MAX
 from headgate.model.schedule import SkipReason, Tick
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller

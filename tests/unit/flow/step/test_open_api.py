@@ -6,7 +6,7 @@ import pytest
 
 from headgate.base.errors import Terminal
 from headgate.connectors.auth import ApiToken
-from headgate.flow.credentials import Credentials
+from headgate.flow.connections.credentials import Credentials
 from headgate.flow.registry import Sync
 from headgate.flow.step.open_api import open_api
 from headgate.model.job import Lane

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from headgate.flow.explain_schedule import explain_freshness, explain_skip
+from headgate.flow.schedules.explain import explain_freshness, explain_skip
 from headgate.model.schedule import SkipReason
 
 DAY = timedelta(days=1)

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headgate.flow.explain_schedule import explain_freshness, explain_schedule, explain_skip
+from headgate.flow.schedules.explain import explain_freshness, explain_schedule, explain_skip
 from headgate.model.candidate import FreshPlan, PlannedStart, Skip, TickPlan
 from headgate.model.job import Lane, Mode
 from headgate.model.schedule import (

@@ -15,7 +15,7 @@ from headgate.base.log_events import LogEvent
 from headgate.flow.jobs.submit import JobRequest, check
 from headgate.flow.registry import Sync, auth_of
 from headgate.flow.runtime import Runtime
-from headgate.flow.schedule_plan import (
+from headgate.flow.schedules.plan import (
     asked_period,
     first_tick,
     lane_of,

@@ -31,7 +31,7 @@ from headgate.base.ids import Ids
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error, redact
-from headgate.flow.sealing import OpenCredentials, seal, unseal
+from headgate.flow.connections.sealing import OpenCredentials, seal, unseal
 from headgate.model.connection import Connection, ConnectionReason, Tokens
 from headgate.model.states import ConnectionState
 from headgate.ports.auth import Auth, AuthContext, RevocableAuth, TokenPlacement, Vault

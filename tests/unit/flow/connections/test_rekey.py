@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.flow.rekey import ROUNDS_MAX, rekey
+from headgate.flow.connections.rekey import ROUNDS_MAX, rekey
 from headgate.ports.connections import Renewal
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.database import Database

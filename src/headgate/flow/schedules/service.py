@@ -9,10 +9,10 @@ from headgate.base.errors import Conflict, InvalidInput, NotFound
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.zones import instant_of
-from headgate.flow.fire import declare, run_now
 from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
-from headgate.flow.schedule_plan import (
+from headgate.flow.schedules.fire import declare, run_now
+from headgate.flow.schedules.plan import (
     asked_period,
     first_tick,
     lane_of,
@@ -21,7 +21,7 @@ from headgate.flow.schedule_plan import (
     read_candidates,
     store_of,
 )
-from headgate.flow.schedule_view import (
+from headgate.flow.schedules.view import (
     PlanView,
     ScheduleHistory,
     ScheduleView,

@@ -12,7 +12,7 @@ import msgspec
 from headgate.base.errors import CredentialsUnreadable
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
-from headgate.flow.sealing import seal, unseal
+from headgate.flow.connections.sealing import seal, unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault
 from headgate.ports.connections import KeyRotationStore, ResealedCredentials, SealedConnection

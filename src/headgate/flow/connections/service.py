@@ -14,11 +14,11 @@ from headgate.base.errors import Conflict, InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret, random_secret
-from headgate.flow.credentials import Credentials
-from headgate.flow.find_connection import LIST_MAX, find_connection
+from headgate.flow.connections.credentials import Credentials
+from headgate.flow.connections.find import LIST_MAX, find_connection
+from headgate.flow.connections.sealing import seal
 from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
-from headgate.flow.sealing import seal
 from headgate.model.connection import Binding, Connection, ConnectionReason, Tokens
 from headgate.ports.auth import CodeAuth, Consent, one_line
 from headgate.ports.connections import ConnectAttempt, NewConnection, Renewal

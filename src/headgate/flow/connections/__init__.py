@@ -1,0 +1,1 @@
+"""Users' connections to providers, and the credentials in them."""

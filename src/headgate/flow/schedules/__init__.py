@@ -1,0 +1,1 @@
+"""Schedules: what runs by itself, when, for whom, and who was skipped."""
