@@ -57,7 +57,6 @@ from headgate.connectors.destination import ApiDestination
 from headgate.connectors.oauth import OAuth2, Rotation
 from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.connectors.source import ApiSource
-from headgate.flow.api_keys import ApiKeys
 from headgate.flow.budget.service import Budgets
 from headgate.flow.connections.service import Connections
 from headgate.flow.items.service import Items, ItemStats
@@ -65,17 +64,18 @@ from headgate.flow.jobs.explain import explain_item, format_time
 from headgate.flow.jobs.service import Jobs
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.view import JobStatus, JobView
-from headgate.flow.notifications import Notifications, NotificationSettings
+from headgate.flow.notifications.service import Notifications, NotificationSettings
 from headgate.flow.outbox.attempts import DrainResult
 from headgate.flow.outbox.drain_scope import DrainScope
 from headgate.flow.outbox.service import Outbox, OutboxSettings
 from headgate.flow.outbox.targets import Targets
-from headgate.flow.records import Records
+from headgate.flow.records.service import Records
 from headgate.flow.registry import Collection, Sync
 from headgate.flow.schedules.service import Schedules
 from headgate.flow.schedules.view import PlanView, ScheduleHistory, ScheduleView
 from headgate.flow.step.check_chunk import ChunkLimits
-from headgate.flow.users import Users
+from headgate.flow.users.api_keys import ApiKeys
+from headgate.flow.users.service import Users
 from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.budget import Budget, BudgetUse, Limit, Scope, WindowUse

@@ -28,7 +28,6 @@ from headgate.base.clock import Clock, SystemClock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import UlidIds, system_random
 from headgate.base.process_name import ProcessName
-from headgate.flow.api_keys import ApiKeys
 from headgate.flow.budget.gate import BudgetGate
 from headgate.flow.budget.service import Budgets
 from headgate.flow.connections.credentials import Credentials
@@ -38,14 +37,15 @@ from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.items.service import Items
 from headgate.flow.jobs.service import Jobs
 from headgate.flow.measurements import Measurements
-from headgate.flow.notifications import Composer, Notifications, NotificationSettings
+from headgate.flow.notifications.service import Composer, Notifications, NotificationSettings
 from headgate.flow.outbox.drain import Drainer
 from headgate.flow.outbox.service import Outbox
-from headgate.flow.records import Records
+from headgate.flow.records.service import Records
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.flow.schedules.service import Schedules
-from headgate.flow.users import Users
+from headgate.flow.users.api_keys import ApiKeys
+from headgate.flow.users.service import Users
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.on_demand import OnDemandWorker
 from headgate.loops.supervisor import Supervisor, WorkerSettings

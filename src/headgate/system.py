@@ -12,7 +12,7 @@ import msgspec
 
 from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
-from headgate.flow.notifications import NotificationSettings
+from headgate.flow.notifications.service import NotificationSettings
 from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Collection, Registry, Sync
 from headgate.model.schedule import Schedule

@@ -6,7 +6,7 @@ from datetime import timedelta
 from sqlalchemy import Connection
 
 from headgate.base.clock import ManualClock
-from headgate.flow.notifications import Composer
+from headgate.flow.notifications.service import Composer
 from headgate.model import change
 from headgate.model.job import Reason
 from headgate.store.sql.store import SqlStore

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import delete, select
 
 from headgate.base.clock import ManualClock
-from headgate.flow.notifications import Composer
+from headgate.flow.notifications.service import Composer
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane, Reason

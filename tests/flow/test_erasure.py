@@ -22,9 +22,9 @@ from headgate import (
     System,
 )
 from headgate.base.errors import HeadgateError, StoreUnavailable, Transient
-from headgate.flow import erase_user
-from headgate.flow.erase_user import UserData
 from headgate.flow.jobs import control
+from headgate.flow.users import erasure as erase_user
+from headgate.flow.users.erasure import UserData
 from headgate.loops.sweeper import Sweeper
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import NewConnection

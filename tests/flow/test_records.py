@@ -10,9 +10,10 @@ import pytest
 
 from headgate import App, Chunk, Context, InvalidInput, NotFound, Record, Sync, WriteResult
 from headgate.base.encoding import to_json
-from headgate.flow import record_export, records
-from headgate.flow.record_export import ExportFormat, export
-from headgate.flow.record_view import RecordView, read_cursor, shorten
+from headgate.flow.records import export as record_export
+from headgate.flow.records import service as records
+from headgate.flow.records.export import ExportFormat, export
+from headgate.flow.records.view import RecordView, read_cursor, shorten
 from headgate.model.record import RecordCounts
 from headgate.ports.store import RecordFilter
 from tests.worlds import ScriptedSource, World, with_world

@@ -11,7 +11,7 @@ from headgate.backends import load_settings, open_links, open_sender
 from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
 from headgate.base.signing import new_signing_secret
-from headgate.flow.notifications import NotificationSettings
+from headgate.flow.notifications.service import NotificationSettings
 from headgate.flow.outbox.targets import Targets
 from headgate.model.delivery import SendFailure, SendOutcome, TargetRefusal
 from headgate.model.target import Target, Topic

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headgate import Chunk, Context, Mode, Record, Sync, WriteResult
-from headgate.flow import records as flow_records
+from headgate.flow.records import service as flow_records
 from headgate.web.api import records as records_api
 from tests.web.callers import Client, Served, on_server, problem
 from tests.worlds import ScriptedSource, as_test

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headgate.flow import erase_user
-from headgate.flow.erase_user import UserData
+from headgate.flow.users import erasure as erase_user
+from headgate.flow.users.erasure import UserData
 from headgate.web.api import users as users_api
 from tests.web.callers import Served, problem, start, with_server
 

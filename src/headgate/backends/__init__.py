@@ -12,7 +12,7 @@ from headgate.base.ids import Ids
 from headgate.base.lazy import needs_extra
 from headgate.connectors.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
 from headgate.connectors.urls import origin_of
-from headgate.flow.notifications import NotificationSettings
+from headgate.flow.notifications.service import NotificationSettings
 from headgate.flow.outbox.senders import Senders
 from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Registry

@@ -12,7 +12,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.ids import system_random
 from headgate.base.signing import new_signing_secret
 from headgate.flow.jobs.explain import format_time
-from headgate.flow.notifications import NotificationSettings, NotificationTest
+from headgate.flow.notifications.service import NotificationSettings, NotificationTest
 from headgate.flow.outbox.explain import explain_delivery
 from headgate.model.notification import TroubleRow
 from headgate.model.states import DeliveryState

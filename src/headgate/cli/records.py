@@ -12,9 +12,9 @@ from headgate.app import App
 from headgate.base.encoding import to_json
 from headgate.base.errors import NotFound
 from headgate.flow.jobs.explain import format_time
-from headgate.flow.record_export import ExportFormat, export
-from headgate.flow.record_view import RecordPage, RecordView
-from headgate.flow.records import PAGE_MAX
+from headgate.flow.records.export import ExportFormat, export
+from headgate.flow.records.service import PAGE_MAX
+from headgate.flow.records.view import RecordPage, RecordView
 from headgate.flow.registry import Sync
 from headgate.ports.store import RecordFilter
 from headgate.toolkit.commands.command_line import example

@@ -13,7 +13,7 @@ from headgate.base.encoding import to_json
 from headgate.base.errors import InvalidInput
 from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
-from headgate.flow.api_keys import LIST_MAX
+from headgate.flow.users.api_keys import LIST_MAX
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.linking import signing_keys

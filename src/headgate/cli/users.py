@@ -11,7 +11,7 @@ from headgate.base.errors import NotFound
 from headgate.cli.user_data import UserArgument, export, forget
 from headgate.flow.documents import page_document, user_document
 from headgate.flow.jobs.explain import format_time
-from headgate.flow.users import LIST_MAX
+from headgate.flow.users.service import LIST_MAX
 from headgate.model.user import Frequency, Preferences, User
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (

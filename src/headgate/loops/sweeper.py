@@ -15,10 +15,10 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.service import Service
 from headgate.flow.connections.service import FORGET_MAX
-from headgate.flow.erase_user import UserData
 from headgate.flow.leases.claims import LeasedWork
 from headgate.flow.leases.recover import free_probes
 from headgate.flow.runtime import Runtime
+from headgate.flow.users.erasure import UserData
 from headgate.ports.signal import CONTROL, OUTBOX, SWEEP
 
 #: The longest time between two sweeps, in leases; shorter if a lease or a cool-down ends sooner.

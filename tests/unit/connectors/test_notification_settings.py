@@ -10,7 +10,7 @@ from headgate import settings
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
 from headgate.base.signing import new_signing_secret
-from headgate.flow.notifications import NotificationSettings
+from headgate.flow.notifications.service import NotificationSettings
 from headgate.model.mail_server import TlsMode
 from headgate.policy.notifications import Finishes
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.base.errors import InvalidInput
-from headgate.flow.users import Users
+from headgate.flow.users.service import Users
 from tests.unit.values import runtime
 
 USERS = Users(runtime(None))

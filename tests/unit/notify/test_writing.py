@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from headgate.base.encoding import to_json
-from headgate.flow.notifications import Composer
+from headgate.flow.notifications.service import Composer
 from headgate.model.delivery import Message
 from headgate.model.job import Reason
 from headgate.model.mail_server import MailServer

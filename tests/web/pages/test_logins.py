@@ -12,7 +12,7 @@ from sqlalchemy import text
 from headgate import App, NotFound
 from headgate.base import log
 from headgate.base.clock import SystemClock
-from headgate.flow.users import Users
+from headgate.flow.users.service import Users
 from headgate.toolkit.visits import NOTE_S_MAX
 from tests.web.pages.imports import USER
 from tests.web.pages.test_connect import Here as Connecting

@@ -11,7 +11,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.secret import Secret
-from headgate.flow.api_keys import ApiKeys
+from headgate.flow.users.api_keys import ApiKeys
 from headgate.model.api_key import ApiKey, Role
 from headgate.toolkit.api.limits import Limits
 from headgate.toolkit.api.problems import ProblemError

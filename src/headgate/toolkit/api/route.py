@@ -14,7 +14,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.responses import Response
 
 from headgate.app import App
-from headgate.flow.api_keys import ApiKeys
+from headgate.flow.users.api_keys import ApiKeys
 from headgate.model.api_key import Role
 from headgate.toolkit.api import bodies, idempotency, problems
 from headgate.toolkit.api.auth import KEY_HEADER, Caller, authenticate

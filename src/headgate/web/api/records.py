@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request
 from starlette.responses import Response
 
-from headgate.flow.record_export import ExportFormat, export
-from headgate.flow.record_view import RecordPage, RecordView, shorten
+from headgate.flow.records.export import ExportFormat, export
+from headgate.flow.records.view import RecordPage, RecordView, shorten
 from headgate.ports.store import RecordFilter
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.documents import Name, Time

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from headgate.base.encoding import to_json
 from headgate.base.errors import NotFound
 from headgate.flow.documents import erasure_document, page_document, user_document
-from headgate.flow.users import PLAN_LENGTH_MAX, REASON_LENGTH_MAX
+from headgate.flow.users.service import PLAN_LENGTH_MAX, REASON_LENGTH_MAX
 from headgate.model.user import EMAIL_LENGTH_MAX, ZONE_LENGTH_MAX, Frequency, Preferences, User
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller

@@ -9,9 +9,9 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
-from headgate.flow.erase_user import UserData
 from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
+from headgate.flow.users.erasure import UserData
 from headgate.model.erasure import Erasure
 from headgate.model.user import Frequency, User, email_problem, time_problem, zone_problem
 

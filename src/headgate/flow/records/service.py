@@ -6,7 +6,7 @@ from datetime import date
 from msgspec.structs import replace
 
 from headgate.base.errors import InvalidInput, NotFound
-from headgate.flow.record_view import (
+from headgate.flow.records.view import (
     NUL,
     RecordPage,
     RecordView,

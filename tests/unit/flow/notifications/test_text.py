@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headgate.flow.jobs.view import view_of
-from headgate.flow.notification_text import message_of, title_of
+from headgate.flow.notifications.text import message_of, title_of
 from headgate.model.job import Job, Reason, Summary
 from headgate.model.notification import NotificationKind
 from headgate.model.states import JobState, Trouble

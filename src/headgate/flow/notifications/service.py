@@ -13,7 +13,7 @@ from headgate.base.encoding import hash_text, to_json
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import derived_id
 from headgate.flow.jobs.view import JobView, view_of
-from headgate.flow.notification_text import TEST_MESSAGE, TEST_TITLE, message_of, title_of
+from headgate.flow.notifications.text import TEST_MESSAGE, TEST_TITLE, message_of, title_of
 from headgate.flow.outbox.drain_scope import DrainScope
 from headgate.flow.outbox.service import Outbox
 from headgate.model.delivery import Delivery, TargetStop

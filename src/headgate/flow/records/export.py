@@ -8,8 +8,8 @@ from enum import StrEnum
 import msgspec
 
 from headgate.base.encoding import Json, to_json
-from headgate.flow.record_view import RecordView
-from headgate.flow.records import Records
+from headgate.flow.records.service import Records
+from headgate.flow.records.view import RecordView
 from headgate.ports.store import RecordFilter
 
 #: The most fields of records that get a column of their own.

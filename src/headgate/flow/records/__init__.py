@@ -1,0 +1,1 @@
+"""The stored records: read, listed and exported."""

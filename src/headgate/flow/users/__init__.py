@@ -1,0 +1,1 @@
+"""Users, their erasure, and the API keys."""
