@@ -1,7 +1,8 @@
 """The pages that connect an account: to the provider's page by a link, and back with its answer.
 
 The link says which user connects which source. A signed cookie carries that through the provider's
-page, so the browser that comes back must be the one that left. `flow/connections/service.py` judges the answer.
+page, so the browser that comes back must be the one that left. `flow/connections/service.py` judges
+the answer.
 """
 
 from datetime import timedelta

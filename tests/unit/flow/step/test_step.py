@@ -7,8 +7,8 @@ import pytest
 from headgate.base.errors import StoreUnavailable, Transient
 from headgate.flow.leases.settle import SETTLE_RESTS_S
 from headgate.flow.registry import Sync
-from headgate.flow.step import step
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt
+from headgate.flow.step.step import step
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode
 from headgate.model.record import CoverageRow
