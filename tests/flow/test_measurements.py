@@ -92,6 +92,8 @@ async def test_failures_are_told_from_deferrals_and_retries_from_breakers(world:
     assert chunks(app) == {"deferred": 1, "failed": 3, "ok": 1}
     assert measured(app).job_retries["books"] == 2
     assert measured(app).breaker_openings["scripted"] == 1
+    totals = measured(app).totals()
+    assert (totals["chunks"], totals["deferred"], totals["failed"]) == (1, 1, 3)
 
 
 @with_world
@@ -174,7 +176,9 @@ async def test_items_that_are_tried_again_or_lost_are_counted(world: World) -> N
     await world.until(app, job.id)
 
     # Then the last failure, after which nothing follows, is no retry
-    assert measured(app).item_retries[PAGES.name] == PAGES.retry.failures_max - 1
+    failures = PAGES.retry.failures_max
+    assert measured(app).item_retries[PAGES.name] == failures - 1
+    assert (measured(app).totals()["items"], measured(app).totals()["failed"]) == (1, failures)
     assert measured(app).lost_claims[ITEM.name] == 1
 
 

@@ -6,11 +6,10 @@ labels are bounded.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 
 from headgate.flow.registry import Registry
-from headgate.flow.work_counts import WorkCounts
 from headgate.model.job import EventKind
 from headgate.model.states import MACHINES
 
@@ -93,7 +92,6 @@ class Measurements:
 
     def __init__(self, declared: Registry = NOTHING_DECLARED) -> None:
         """Measure the declared syncs, collections and providers."""
-        self.work = WorkCounts()
         #: The durations of chunks, by sync and outcome.
         self.chunks = {
             (sync, outcome): Durations() for sync in declared.names for outcome in ChunkOutcome
@@ -110,9 +108,48 @@ class Measurements:
         self.lost_claims = LabelCounts(LEASED_TYPES)
         #: Rows that this process rescued from lost workers, by leased type.
         self.rescues = LabelCounts(LEASED_TYPES)
+        #: Counts without a label, for the lines by which a worker tells of its work.
+        self.records = self.jobs_ended = self.items = self.failed_items = 0
+        #: Called at the end of each chunk and item.
+        self.listeners: list[Callable[[], None]] = []
 
-    def add_chunk(self, sync: str, outcome: ChunkOutcome, duration_s: float) -> None:
-        """Add the duration of a chunk; a sync that is not declared is ignored."""
+    def add_chunk(
+        self,
+        sync: str,
+        outcome: ChunkOutcome,
+        duration_s: float,
+        *,
+        records: int = 0,
+        ended: bool = False,
+    ) -> None:
+        """Add a chunk, and whether its job ended; a sync that is not declared has no durations."""
         known = self.chunks.get((sync, outcome))
         if known is not None:
             known.add(duration_s)
+        self.records += records
+        self.jobs_ended += ended
+        self._notify()
+
+    def add_item(self, *, failed: bool) -> None:
+        """Add an attempt to fetch an item."""
+        self.failed_items += failed
+        self.items += not failed
+        self._notify()
+
+    def totals(self) -> dict[str, int]:
+        """All that was done so far; whether a failure is tried again is in the log beside it."""
+        chunks = dict.fromkeys(ChunkOutcome, 0)
+        for (_, outcome), durations in self.chunks.items():
+            chunks[outcome] += sum(durations.counts)
+        return {
+            "chunks": chunks[ChunkOutcome.OK],
+            "records": self.records,
+            "items": self.items,
+            "jobs_ended": self.jobs_ended,
+            "deferred": chunks[ChunkOutcome.DEFERRED],
+            "failed": chunks[ChunkOutcome.FAILED] + self.failed_items,
+        }
+
+    def _notify(self) -> None:
+        for listener in self.listeners:
+            listener()

@@ -3,7 +3,7 @@
 from headgate.base.clock import Clock
 from headgate.base.log_events import LogEvent
 from headgate.base.service import Service
-from headgate.flow.work_counts import WorkCounts
+from headgate.flow.measurements import Measurements
 
 #: How often a line is logged, at most.
 REPORT_EVERY_S = 5.0
@@ -14,34 +14,34 @@ class Reporter(Service):
 
     name = "reporter"
 
-    def __init__(self, work: WorkCounts, clock: Clock) -> None:
-        """Tell of what `work` counts."""
+    def __init__(self, measurements: Measurements, clock: Clock) -> None:
+        """Tell of what is measured from now on."""
         super().__init__(clock)
-        self._work = work
-        self._told = work.total()
+        self._measurements = measurements
+        self._reported = measurements.totals()
         self._idle = False
-        work.listen(self._hear)
+        measurements.listeners.append(self._wake_up)
 
     async def run_once(self) -> float | None:
         """Log what was done since the last line, if anything was."""
-        total = self._work.total()
-        done = total.since(self._told)
-        self._told = total
-        self._idle = not done.anything or not self._log.logs_info
+        totals = self._measurements.totals()
+        done = {name: total - self._reported[name] for name, total in totals.items()}
+        self._reported = totals
+        self._idle = not any(done.values()) or not self._log.logs_info
         if self._idle:
             return None
         self._log.info(
             LogEvent.WORKING,
-            chunks=done.chunks,
-            records=done.records,
-            items=done.items,
-            jobs_ended=done.jobs_ended,
-            deferred=done.deferred,
-            failed=done.failed,
+            chunks=done["chunks"],
+            records=done["records"],
+            items=done["items"],
+            jobs_ended=done["jobs_ended"],
+            deferred=done["deferred"],
+            failed=done["failed"],
         )
         return REPORT_EVERY_S
 
-    def _hear(self) -> None:
+    def _wake_up(self) -> None:
         # A nudge ends any rest, and the one between two lines should last.
         if self._idle:
             self._idle = False

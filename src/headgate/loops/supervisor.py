@@ -122,8 +122,8 @@ class Supervisor:
         self._sweeper.on_claims = self._liveness.nudge
         for each in self._lanes:
             each.on_due = self._liveness.nudge
-        self._work = rt.measurements.work
-        self._reporter = Reporter(self._work, rt.clock)
+        self._measurements = rt.measurements
+        self._reporter = Reporter(rt.measurements, rt.clock)
         self._abilities = abilities
         self._schedulers = [Scheduler(rt, worker=worker)] if rt.registry.schedules else []
         self._services: Sequence[Service] = (
@@ -218,14 +218,14 @@ class Supervisor:
 
     def _log_stop(self, *, released: int, left: int) -> None:
         """Tell how it ended, and what was done since the start."""
-        done = self._work.total()
+        done = self._measurements.totals()
         _log.info(
             LogEvent.STOPPED,
-            chunks=done.chunks,
-            records=done.records,
-            items=done.items,
-            jobs_ended=done.jobs_ended,
-            failed=done.failed,
+            chunks=done["chunks"],
+            records=done["records"],
+            items=done["items"],
+            jobs_ended=done["jobs_ended"],
+            failed=done["failed"],
             released=released,
             left_to_leases=left,
         )

@@ -26,7 +26,6 @@ from headgate.flow.leases.settle import settle_surely
 from headgate.flow.measurements import Measurements
 from headgate.flow.registry import Collection
 from headgate.flow.step.connector_bug import classify, log_bug
-from headgate.flow.work_counts import WorkTotals
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.job import Job, Lane, Progress
@@ -189,7 +188,7 @@ def _drop_claim(fetching: ItemFetcher, item: Item, after: Item | None) -> None:
         return
     fetching.claims.drop(item)
     failed = after.state is ItemState.FAILED
-    fetching.measurements.work.add(WorkTotals(items=not failed, failed=failed))
+    fetching.measurements.add_item(failed=failed)
     if failed and not after.stuck:
         fetching.measurements.item_retries.add(item.collection)
 

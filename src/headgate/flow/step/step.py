@@ -33,7 +33,6 @@ from headgate.flow.step.extract import extract
 from headgate.flow.step.outage import find_outage
 from headgate.flow.step.receipts import claim_records, receipts_of
 from headgate.flow.step.write_chunk import open_destination, write_chunk
-from headgate.flow.work_counts import WorkTotals
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import EventKind, Job, Mode, Reason
@@ -121,8 +120,16 @@ def _note_chunk(
     changed, after = result
     duration_s = rt.clock.monotonic() - began
     chunk_outcome = outcome_of(changed.event) if changed and after else ChunkOutcome.LOST
-    rt.measurements.add_chunk(job.sync, chunk_outcome, duration_s)
-    _count_work(rt, job, after, chunk_outcome)
+    end = after or job
+    rt.measurements.add_chunk(
+        job.sync,
+        chunk_outcome,
+        duration_s,
+        records=end.summary.records - job.summary.records,
+        ended=end.ended,
+    )
+    if chunk_outcome is ChunkOutcome.FAILED:
+        _log_failure(end)
     _log_chunk(job, outcome, after, duration_s=duration_s)
 
 
@@ -369,31 +376,18 @@ def _log_chunk(job: Job, outcome: Outcome | None, after: Job | None, *, duration
     )
 
 
-def _count_work(rt: Runtime, job: Job, after: Job | None, outcome: ChunkOutcome) -> None:
-    """Count the chunk for the worker's own account; what went wrong is told at once."""
-    if after is None:
-        return
-    failed = outcome is ChunkOutcome.FAILED
-    rt.measurements.work.add(
-        WorkTotals(
-            chunks=outcome is ChunkOutcome.OK,
-            records=after.summary.records - job.summary.records,
-            jobs_ended=after.ended,
-            deferred=outcome is ChunkOutcome.DEFERRED,
-            failed=failed,
-        )
+def _log_failure(job: Job) -> None:
+    """Tell at once what went wrong."""
+    _log.warning(
+        LogEvent.CHUNK_FAILED,
+        job=job.id,
+        user=job.user_id,
+        sync=job.sync,
+        state=job.state.value,
+        reason=job.reason.value,
+        error=_one_line(job.error),
+        again_at=None if job.wake_at is None else job.wake_at.isoformat(),
     )
-    if failed:
-        _log.warning(
-            LogEvent.CHUNK_FAILED,
-            job=job.id,
-            user=job.user_id,
-            sync=job.sync,
-            state=after.state.value,
-            reason=after.reason.value,
-            error=_one_line(after.error),
-            again_at=None if after.wake_at is None else after.wake_at.isoformat(),
-        )
 
 
 def _one_line(error: str | None) -> str | None:
