@@ -45,11 +45,11 @@ from headgate.backends.dynamodb import DynamoBackend
 from headgate.base import log
 from headgate.base.clock import Clock, SystemClock
 from headgate.base.ids import system_random
-from headgate.connectors.addresses import LOOPBACK, AddressRules
 from headgate.connectors.fitbit import fitbit
 from headgate.connectors.strava import strava
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.budget import BudgetRequest, Granted
+from headgate.net.addresses import LOOPBACK, AddressRules
 from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.serving import serving

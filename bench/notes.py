@@ -23,8 +23,6 @@ from starlette.types import Message, Receive, Scope, Send
 from bench.report import Report, console, is_quick
 from headgate import App, JobState, Secret, SystemClock
 from headgate.base import event_loop, log
-from headgate.connectors.addresses import LOOPBACK, AddressRules
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.connectors.vectors import (
     Embedder,
@@ -33,6 +31,8 @@ from headgate.connectors.vectors import (
     VectorIndex,
     WordLlamaEmbedder,
 )
+from headgate.net.addresses import LOOPBACK, AddressRules
+from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.sandbox.roam.sandbox import Roam
 from headgate.sandbox.serving import serving
 from headgate.systems.notes_index import system

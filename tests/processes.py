@@ -37,7 +37,7 @@ _server.set_forkserver_preload(
         "headgate.cli.jobs",
         "headgate.cli.main",
         "headgate.cli.outbox",
-        "headgate.connectors.aiohttp_transport",
+        "headgate.net.aiohttp_transport",
         "headgate.connectors.http_sender",
         "headgate.limits.redis",
         "headgate.signals.postgres",

@@ -26,7 +26,6 @@ from headgate.base.errors import InvalidInput
 from headgate.base.lazy import needs_extra
 from headgate.base.listening import ConnectionLimits
 from headgate.base.secret import Secret
-from headgate.connectors.addresses import Network, parse_networks
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.notification_settings import NotificationFields
 from headgate.connectors.private_files import read_api_key
@@ -36,6 +35,7 @@ from headgate.loops.lanes import LaneSize
 from headgate.loops.supervisor import HOT_AND_COLD, WorkerSettings
 from headgate.model.job import Lane
 from headgate.model.target import CONCURRENCY, CONCURRENCY_MAX, Target, is_protected
+from headgate.net.addresses import Network, parse_networks
 from headgate.policy.deliveries import BACKOFF_S_MAX, DeliveryRetryPolicy
 
 _HOT, _COLD = HOT_AND_COLD[Lane.HOT], HOT_AND_COLD[Lane.COLD]

@@ -11,12 +11,12 @@ from urllib.request import HTTPRedirectHandler, build_opener
 import msgspec
 
 from headgate import App, Budget, Job, Limit, RetryPolicy, Secret, paid_history
-from headgate.connectors.addresses import AddressRules, parse_networks
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.fitbit import fitbit
 from headgate.connectors.strava import strava
 from headgate.model.api_key import Role
 from headgate.model.job import Lane
+from headgate.net.addresses import AddressRules, parse_networks
+from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.policy.hints import RECEIVED_WITHIN
 from headgate.ports.transport import Request, Response
 from headgate.sandbox.google_health import access as google_access

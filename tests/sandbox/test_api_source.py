@@ -8,9 +8,9 @@ import pytest
 
 from headgate import ApiSource, App, Chunk, Connection, Context, Job, JobState, Reason, Sync
 from headgate.base.clock import SystemClock
-from headgate.connectors.addresses import AddressRules, parse_networks
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.model.states import JOB
+from headgate.net.addresses import AddressRules, parse_networks
+from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.sandbox.serving import serving

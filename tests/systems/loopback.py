@@ -5,8 +5,8 @@ from urllib.parse import parse_qsl, urlsplit
 import aiohttp
 
 from headgate import App, Connection
-from headgate.connectors.addresses import AddressRules, parse_networks
-from headgate.connectors.aiohttp_transport import AiohttpTransport
+from headgate.net.addresses import AddressRules, parse_networks
+from headgate.net.aiohttp_transport import AiohttpTransport
 
 
 def loopback_transport(*urls: str) -> AiohttpTransport:

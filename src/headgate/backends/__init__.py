@@ -10,14 +10,14 @@ from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
 from headgate.base.lazy import needs_extra
-from headgate.connectors.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
-from headgate.connectors.urls import origin_of
 from headgate.flow.notifications.service import NotificationSettings
 from headgate.flow.outbox.senders import Senders
 from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Registry
 from headgate.model.mail_server import MailServer
 from headgate.model.target import Target
+from headgate.net.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
+from headgate.net.urls import origin_of
 from headgate.ports.auth import Vault
 from headgate.ports.backend import Backend
 from headgate.ports.connector import Provider
@@ -140,7 +140,7 @@ def open_transport(registry: Registry) -> Transport | None:
     ports = frozenset(port for each in providers for port in each.ports)
     rules = AddressRules(private=load_settings().networks(), ports=ports | {HTTPS_PORT})
     with needs_extra("syncs", "http"):
-        from headgate.connectors.aiohttp_transport import AiohttpTransport
+        from headgate.net.aiohttp_transport import AiohttpTransport
     return AiohttpTransport(rules)
 
 
@@ -201,7 +201,7 @@ def open_target_transport(targets: Iterable[Target]) -> Transport:
         ports=frozenset(each.port for each in origins) | {HTTPS_PORT},
     )
     with needs_extra("targets", "http"):
-        from headgate.connectors.aiohttp_transport import AiohttpTransport
+        from headgate.net.aiohttp_transport import AiohttpTransport
     return AiohttpTransport(rules)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from headgate.base.errors import InvalidInput, SourceError, Terminal
 from headgate.connectors.answers import Classify
 from headgate.connectors.rates import Counts
-from headgate.connectors.urls import Origin, origin_of
+from headgate.net.urls import Origin, origin_of
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.transport import Timeouts
 

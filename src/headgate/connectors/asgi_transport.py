@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from headgate.base.clock import Clock
 from headgate.base.errors import Transient
 from headgate.connectors.unpacking import Body
-from headgate.connectors.urls import origin_of
+from headgate.net.urls import origin_of
 from headgate.ports.transport import Headers, Request, Response
 
 Message = MutableMapping[str, Any]

@@ -41,7 +41,7 @@ from headgate.connectors.answers import (
 from headgate.connectors.api import Api
 from headgate.connectors.rates import read_safely
 from headgate.connectors.redirect_memory import PERMANENT, RedirectMemory
-from headgate.connectors.urls import Origin, join_url, origin_of, resolve_location
+from headgate.net.urls import Origin, join_url, origin_of, resolve_location
 from headgate.policy.retry import backoff
 from headgate.ports.auth import TokenPlacement
 from headgate.ports.connector import ClientOptions, NextPage, Paging, Permit, RequestOptions

@@ -10,7 +10,6 @@ from headgate.base.errors import AddressRefused, HeadgateError
 from headgate.base.redact import MASK, redact
 from headgate.base.signing import signatures
 from headgate.connectors.answers import retry_after_s
-from headgate.connectors.urls import join_url
 from headgate.model.delivery import (
     Acceptance,
     Message,
@@ -20,6 +19,7 @@ from headgate.model.delivery import (
     TargetRefusal,
 )
 from headgate.model.target import Target, Topic
+from headgate.net.urls import join_url
 from headgate.ports.transport import Headers, Request, Response, Timeouts, Transport
 
 #: The largest answer that is read: it says which rows were accepted, and no more.

@@ -37,8 +37,8 @@ from headgate.base.redact import redact
 from headgate.base.secret import Secret
 from headgate.connectors.answers import retry_after_s
 from headgate.connectors.auth import InHeader, Placement
-from headgate.connectors.urls import join_url, origin_of
 from headgate.model.connection import Tokens
+from headgate.net.urls import join_url, origin_of
 from headgate.ports.auth import Auth, AuthContext, Consent, TokenPlacement
 from headgate.ports.transport import Headers, Request, Response, Timeouts
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
-from headgate.connectors.addresses import Network
+from headgate.net.addresses import Network
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -10,6 +10,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.connectors.test_aiohttp_transport import (
+    LOOPBACK,
+    Serve,
+    answering,
+    endless,
+    serving,
+    silent,
+)
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import AddressRefused, Malformed, Transient
@@ -17,8 +25,6 @@ from headgate.base.redact import MASK
 from headgate.base.secret import Secret
 from headgate.base.signing import new_signing_secret, signatures
 from headgate.connectors import http_sender
-from headgate.connectors.addresses import AddressRules
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.http_sender import ANSWER_BYTES_MAX, REFUSALS, REJECTIONS, HttpSender
 from headgate.model.delivery import (
     Acceptance,
@@ -29,16 +35,10 @@ from headgate.model.delivery import (
     TargetRefusal,
 )
 from headgate.model.target import Target, Topic
+from headgate.net.addresses import AddressRules
+from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.ports.transport import Timeouts
 from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer
-from tests.unit.connectors.test_aiohttp_transport import (
-    LOOPBACK,
-    Serve,
-    answering,
-    endless,
-    serving,
-    silent,
-)
 from tests.unit.model.test_delivery import make_message
 
 KEY = "k3y-0f-0urs"

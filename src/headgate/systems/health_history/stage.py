@@ -72,9 +72,9 @@ def open_stage(
 
     All of them go on with what is in the folder `path`, unless `fresh` is set.
     """
-    from headgate.connectors.addresses import AddressRules, parse_networks
-    from headgate.connectors.aiohttp_transport import AiohttpTransport
     from headgate.connectors.vault import AesVault
+    from headgate.net.addresses import AddressRules, parse_networks
+    from headgate.net.aiohttp_transport import AiohttpTransport
     from headgate.sandbox.serving import serving
     from headgate.systems.health_history import system
 

@@ -28,7 +28,7 @@ from headgate.connectors.roam.api import (
     roam,
 )
 from headgate.connectors.roam.settings import RoamSettings
-from headgate.connectors.urls import origin_of
+from headgate.net.urls import origin_of
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 
 

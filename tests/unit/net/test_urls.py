@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.errors import AddressRefused
-from headgate.connectors.urls import Origin, join_url, origin_of, resolve_location
+from headgate.net.urls import Origin, join_url, origin_of, resolve_location
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import AddressRefused, Malformed, Transient
-from headgate.connectors.addresses import AddressRules, parse_networks
-from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.api import Api, Redirects
 from headgate.connectors.client import HttpClient
+from headgate.net.addresses import AddressRules, parse_networks
+from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Headers, Request, Timeouts
 from tests.certificates import certificate

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.errors import InvalidInput
-from headgate.connectors.addresses import AddressRules, denied_reason, parse_networks
+from headgate.net.addresses import AddressRules, denied_reason, parse_networks
 
 FORBIDDEN = """
 0.0.0.0 0.1.2.3 10.0.0.1 10.255.255.255 100.64.0.1 100.100.100.200 100.127.255.255 127.0.0.1

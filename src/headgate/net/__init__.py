@@ -1,0 +1,1 @@
+"""What this process calls and answers over the network: addresses, URLs, the transport."""
