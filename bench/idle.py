@@ -25,7 +25,7 @@ from rich.markup import escape
 from bench.report import Report, console
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
-from headgate.connectors.keys import new_entry
+from headgate.secrets.keys import new_entry
 from tests.servers import postgres, unused_port
 
 #: Whole rounds of the sweeper, whose longest rest is 40 seconds by default.

@@ -22,9 +22,7 @@ from headgate import (
     Sync,
 )
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.keys import KeyRing, new_entry
 from headgate.connectors.rates import read_all, read_list
-from headgate.connectors.vault import AesVault
 from headgate.flow.connections.sealing import seal, unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault
@@ -33,6 +31,8 @@ from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request, Transport
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava
+from headgate.secrets.keys import KeyRing, new_entry
+from headgate.secrets.vault import AesVault
 from tests.worlds import START, World
 
 STRAVA = "https://www.strava.com"

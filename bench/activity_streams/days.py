@@ -19,10 +19,8 @@ import msgspec
 
 from headgate import App, Connection, Job, JobState, Lane, LaneSize, Secret, WorkerSettings
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.api import BUDGET, NAME, URL
-from headgate.connectors.vault import AesVault
 from headgate.model.item import Item
 from headgate.model.states import JOB, ItemState
 from headgate.ports.transport import Request
@@ -30,6 +28,8 @@ from headgate.sandbox.kit.windows import Tally
 from headgate.sandbox.strava import access
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.sandbox.strava.world import NewActivity
+from headgate.secrets.keys import KeyRing
+from headgate.secrets.vault import AesVault
 from headgate.simulation import SimulationLoop, VirtualClock, run
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.limiter_server import LimiterServer

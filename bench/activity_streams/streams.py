@@ -23,11 +23,11 @@ from bench.workload import addresses
 from headgate import App
 from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
-from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava.streams import streams_document
 from headgate.model import item as change
 from headgate.model.item import Document
 from headgate.ports.items import NewItem
+from headgate.secrets.keys import KeyRing
 from headgate.store.packing import LEVEL
 from headgate.store.sql import schema
 from headgate.store.sql.database import Database

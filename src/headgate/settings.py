@@ -26,9 +26,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.lazy import needs_extra
 from headgate.base.listening import ConnectionLimits
 from headgate.base.secret import Secret
-from headgate.connectors.keys import KeyRing
 from headgate.connectors.notification_settings import NotificationFields
-from headgate.connectors.private_files import read_api_key
 from headgate.flow.outbox.service import BATCH_MAX, KEEP_DAYS_MAX, OutboxSettings
 from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.loops.lanes import LaneSize
@@ -37,6 +35,8 @@ from headgate.model.job import Lane
 from headgate.model.target import CONCURRENCY, CONCURRENCY_MAX, Target, is_protected
 from headgate.net.addresses import Network, parse_networks
 from headgate.policy.deliveries import BACKOFF_S_MAX, DeliveryRetryPolicy
+from headgate.secrets.keys import KeyRing
+from headgate.secrets.private_files import read_api_key
 
 _HOT, _COLD = HOT_AND_COLD[Lane.HOT], HOT_AND_COLD[Lane.COLD]
 _WORKER = WorkerSettings()
@@ -211,7 +211,7 @@ class Settings(NotificationFields, BaseSettings):
             return KeyRing.read(self.key_file)
         if self.keys_secret is not None or self.keys_kms is not None:
             with needs_extra("keys", "aws"):
-                from headgate.connectors import aws_keys
+                from headgate.secrets import aws_keys
             if self.keys_secret is not None:
                 return _parse_keys("keys_secret", aws_keys.read_secret(self.keys_secret))
             return _parse_keys("keys_kms", aws_keys.decrypt(self.keys_kms or ""))

@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from headgate.connectors import aws_keys
+from headgate.secrets import aws_keys
 from tests.aws_stack import Stack, client, create_stack
 from tests.connecting import key_entries
 from tests.emulators import CREDENTIALS

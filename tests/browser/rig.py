@@ -18,7 +18,7 @@ from playwright.async_api import BrowserContext, ConsoleMessage, Page, Route, Vi
 
 from headgate import App, Sync
 from headgate.base.clock import Clock, ManualClock
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.signals.local import LocalSignal
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.toolkit.links import Links

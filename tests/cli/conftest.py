@@ -20,8 +20,8 @@ from headgate import App, discovery
 from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
 from headgate.cli import main
-from headgate.connectors.keys import KeyRing
 from headgate.model.api_key import Role
+from headgate.secrets.keys import KeyRing
 from headgate.web.server import build
 from tests.web.callers import Served
 

@@ -12,8 +12,8 @@ import pytest
 from headgate import App
 from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
-from headgate.connectors.keys import KeyRing
 from headgate.flow.connections.sealing import unseal
+from headgate.secrets.keys import KeyRing
 from headgate.toolkit.links import Links
 from tests.cli.conftest import Ask, Cli, Use
 from tests.connecting import key_entries

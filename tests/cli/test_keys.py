@@ -8,7 +8,7 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.secret import Secret
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.sqlite import SqliteDatabase
 from tests import stores

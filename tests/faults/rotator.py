@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from headgate.backends.sql import open_database
 from headgate.base.clock import SystemClock
-from headgate.connectors.vault import AesVault
 from headgate.flow.connections import rekey
 from headgate.ports.connections import ResealedCredentials
+from headgate.secrets.vault import AesVault
 from headgate.settings import Settings
 from headgate.store.sql.connections import SqlConnections
 

@@ -11,9 +11,9 @@ from fastapi import FastAPI
 
 from headgate import App, Chunk, Context, Mode, NoData, Record, Sync, System
 from headgate.base.clock import Clock
-from headgate.connectors.keys import KeyRing
 from headgate.discovery import installed_systems
 from headgate.model.api_key import Role
+from headgate.secrets.keys import KeyRing
 from headgate.web.server import build
 from tests.worlds import ScriptedSource, World, as_test, in_world
 

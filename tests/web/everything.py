@@ -18,12 +18,12 @@ from fastapi import FastAPI
 
 from headgate import App, JobState, NewItem, Record, Response, System, TableBatch, Transient
 from headgate.base.lazy import load
-from headgate.connectors.keys import KeyRing
 from headgate.discovery import installed_systems
 from headgate.flow.connections.sealing import seal
 from headgate.ports.connections import NewConnection
 from headgate.ports.store import ChunkWork
 from headgate.ports.transport import Request
+from headgate.secrets.keys import KeyRing
 from headgate.store.sql import records
 from headgate.store.sql.connections import SqlConnections
 from headgate.systems.activity_streams.names import COLLECTION, activity_id

@@ -1,7 +1,7 @@
 """Connections under /v1, with a real OAuth2 and an emulated Strava behind them."""
 
 from headgate import Mode, NewItem, Sync
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.web.server import build
 from tests.connecting import Site, strava_source, vault
 from tests.web.callers import DAYS, Served, problem, with_server

@@ -3,8 +3,8 @@
 import httpx2
 import pytest
 
-from headgate.connectors.keys import KeyRing
 from headgate.model.api_key import Role
+from headgate.secrets.keys import KeyRing
 from headgate.web.server import build
 from tests.web.callers import Served, problem, with_every_system
 

@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import (
 
 from headgate import App, Schedule, Sync
 from headgate.base.clock import ManualClock
-from headgate.connectors.keys import KeyRing
 from headgate.model.api_key import Role
+from headgate.secrets.keys import KeyRing
 from headgate.signals.local import LocalSignal
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.toolkit.api.limits import Limits

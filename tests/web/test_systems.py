@@ -4,7 +4,7 @@ import pytest
 from fastapi import APIRouter
 
 from headgate import InvalidInput, System
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.toolkit.api.route import get_problems, router
 from headgate.web.server import build
 from tests.worlds import World, with_world

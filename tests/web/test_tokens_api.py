@@ -12,8 +12,8 @@ from headgate import Conflict, Mode, StoreUnavailable, Sync
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
-from headgate.connectors.keys import KeyRing
 from headgate.flow.connections.service import Connections
+from headgate.secrets.keys import KeyRing
 from headgate.web.server import build
 from tests.collecting import TOKEN, notes_sync
 from tests.connecting import Site, database_bytes, strava_source, vault

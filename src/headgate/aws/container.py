@@ -17,8 +17,8 @@ from headgate.base.errors import InvalidInput
 from headgate.base.lazy import load
 from headgate.base.log import configure
 from headgate.configured import configured_app
-from headgate.connectors.aws_keys import read_secret
 from headgate.discovery import examine_systems
+from headgate.secrets.aws_keys import read_secret
 
 #: The variable that names a secret with further settings, as a JSON object of variables.
 SETTINGS_SECRET = "HEADGATE_SETTINGS_SECRET"

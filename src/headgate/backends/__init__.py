@@ -128,7 +128,7 @@ def vault_from(settings: "Settings") -> Vault:
     """Return a vault with the keys of the settings."""
     keys = settings.key_ring()
     with needs_extra("syncs", "http"):
-        from headgate.connectors.vault import AesVault
+        from headgate.secrets.vault import AesVault
     return AesVault(keys)
 
 
@@ -184,7 +184,7 @@ def open_links(clock: Clock) -> NotificationLinks | None:
     settings = load_settings()
     if settings.public_url is None or not settings.key_sources():
         return None
-    from headgate.connectors.links import Links, SiteLinks
+    from headgate.secrets.links import Links, SiteLinks
 
     return SiteLinks(Links(settings.key_ring(), clock), settings.public_url)
 

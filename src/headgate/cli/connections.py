@@ -11,11 +11,11 @@ import typer
 from headgate.app import App
 from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.secret import Secret
-from headgate.connectors.private_files import read_private_file
 from headgate.flow.connections.find import LIST_MAX
 from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
 from headgate.model.connection import Connection
+from headgate.secrets.private_files import read_private_file
 from headgate.toolkit.commands.asking import YesOption, ask
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each

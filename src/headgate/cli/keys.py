@@ -13,9 +13,9 @@ from headgate.app import App
 from headgate.base.clock import SystemClock
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.base.ids import system_random
-from headgate.connectors.keys import new_entry, read_key_file
 from headgate.flow.connections import rekey
 from headgate.flow.connections.rekey import RekeyResult
+from headgate.secrets.keys import new_entry, read_key_file
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
     FAILED,

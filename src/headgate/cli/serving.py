@@ -12,8 +12,8 @@ from headgate.app import App
 from headgate.base.encoding import to_json
 from headgate.base.errors import InvalidInput
 from headgate.base.listening import address_of, listening
-from headgate.connectors.keys import KeyRing
 from headgate.flow.users.api_keys import LIST_MAX
+from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.linking import signing_keys
@@ -83,7 +83,7 @@ def openapi(
 
     from headgate.base.clock import SystemClock
     from headgate.base.secret import Secret
-    from headgate.connectors.keys import new_entry
+    from headgate.secrets.keys import new_entry
 
     # The document does not depend on the keys, so a throw-away key will do.
     _, entry = new_entry(Random(0), SystemClock().now(), "document")

@@ -7,11 +7,11 @@ from pydantic import BaseModel, Field, SecretStr
 
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.connectors.private_files import read_private_file
 from headgate.flow.notifications.service import NotificationSettings
 from headgate.model.mail_server import MAIL_PORTS, MailServer, TlsMode, mail_url
 from headgate.model.target import Target
 from headgate.policy.notifications import Finishes, NotificationRules
+from headgate.secrets.private_files import read_private_file
 
 #: The names of the targets, as `headgate outbox` shows them.
 WEBHOOK, EMAIL, OPERATOR_EMAIL = "notify.webhook", "notify.email", "notify.operator"

@@ -8,8 +8,6 @@ from typing import Any, cast
 from sqlalchemy import Connection
 
 from headgate.base.errors import AuthExpired, Transient
-from headgate.connectors.keys import KeyRing
-from headgate.connectors.vault import AesVault
 from headgate.flow.connections.sealing import seal, unseal
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Sync
@@ -19,6 +17,8 @@ from headgate.model.states import ConnectionState
 from headgate.ports.connections import NewConnection, Renewal
 from headgate.ports.connector import Chunk, ClientOptions, Context, Http
 from headgate.ports.transport import Request, Response
+from headgate.secrets.keys import KeyRing
+from headgate.secrets.vault import AesVault
 from headgate.simulation.auth_server import AuthServer, SimulatedAuth
 from headgate.simulation.deployment import START, Deployment
 from headgate.simulation.invariants import judge_ends

@@ -1,6 +1,6 @@
-"""Signed links, for pages, API and commands; `connectors/links.py` has them."""
+"""Signed links, for pages, API and commands; `secrets/links.py` has them."""
 
-from headgate.connectors.links import (
+from headgate.secrets.links import (
     CONNECT_PATH,
     LINK_TERM,
     OPT_OUT_PATH,

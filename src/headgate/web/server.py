@@ -16,7 +16,7 @@ from headgate.base.errors import HeadgateError, StoreFault
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.toolkit.api import problems
 from headgate.toolkit.api.event_stream import EventStreams
 from headgate.toolkit.api.idempotency import IdempotentRequests

@@ -20,7 +20,6 @@ from pydantic import SecretStr
 from sqlalchemy import Engine, event
 
 from headgate import App, Secret, Sync, System, explain_item
-from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.streams import streams_document
 from headgate.flow.connections.sealing import seal
@@ -30,6 +29,7 @@ from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
 from headgate.sandbox.strava import access
+from headgate.secrets.keys import KeyRing
 from headgate.store import packing
 from headgate.store.packing import PackedDocument, compress
 from headgate.store.sql import item_store

@@ -8,10 +8,10 @@ import pytest
 
 from headgate import ConnectionState, InvalidInput
 from headgate.base.errors import StoreUnavailable
-from headgate.connectors.keys import KeyRing
 from headgate.model.states import JobState
 from headgate.sandbox.kit.outbound import Reply
 from headgate.sandbox.strava import access
+from headgate.secrets.keys import KeyRing
 from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.names import LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams

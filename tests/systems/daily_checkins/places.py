@@ -16,10 +16,10 @@ from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.foursquare import FoursquareApi, checkins, foursquare, paging
 from headgate.connectors.foursquare.api import API_URL, AUTH_URL, NAME
 from headgate.connectors.foursquare.paging import PAGE_MAX
-from headgate.connectors.keys import KeyRing
 from headgate.ports.transport import Request
 from headgate.sandbox.foursquare import access
 from headgate.sandbox.foursquare.sandbox import Foursquare
+from headgate.secrets.keys import KeyRing
 from headgate.systems.daily_checkins import system
 from headgate.systems.daily_checkins.schedules import schedules
 from headgate.systems.daily_checkins.service import CheckIn, CheckIns

@@ -14,9 +14,7 @@ from headgate import App, Budget, Limit, Secret, paid_history
 from headgate.base.clock import SystemClock
 from headgate.base.listening import address_of, listening
 from headgate.connectors.fitbit import fitbit
-from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
-from headgate.connectors.vault import AesVault
 from headgate.model.api_key import Role
 from headgate.sandbox.google_health import access as google_access
 from headgate.sandbox.google_health.sandbox import GoogleHealth
@@ -24,6 +22,8 @@ from headgate.sandbox.serving import serving
 from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
+from headgate.secrets.keys import KeyRing
+from headgate.secrets.vault import AesVault
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import LIVE, health_history, health_history_live
 from headgate.toolkit.commands.http_server import http_server

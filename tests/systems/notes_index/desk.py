@@ -8,11 +8,11 @@ from typing import Any
 
 from headgate import App, Connection, Job, JobState, Secret, SystemClock, Terminal, WorkerSettings
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.keys import KeyRing
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.connectors.roam.api import URL
 from headgate.connectors.vectors import Embedder, Vector
 from headgate.sandbox.roam.sandbox import Roam
+from headgate.secrets.keys import KeyRing
 from headgate.systems.notes_index import system
 from headgate.systems.notes_index.graph_index import GraphIndex
 from headgate.systems.notes_index.service import NotesIndex, RunRequest

@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import func, select
 
 from headgate import App
-from headgate.connectors.keys import KeyRing
 from headgate.model.api_key import Role
+from headgate.secrets.keys import KeyRing
 from headgate.systems.price_history import system, tables
 from headgate.web.server import build
 from tests.web.callers import Client, Served

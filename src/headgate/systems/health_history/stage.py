@@ -26,9 +26,9 @@ from headgate.systems.health_history.demo_folder import DemoFolder, DemoState, o
 from headgate.toolkit.commands.http_server import address_of, listening
 
 if TYPE_CHECKING:
-    from headgate.connectors.keys import KeyRing
     from headgate.sandbox.google_health.sandbox import GoogleHealth
     from headgate.sandbox.strava.sandbox import Strava
+    from headgate.secrets.keys import KeyRing
 
 #: The lease in real seconds: after this long without a heartbeat, a worker loses its jobs.
 LEASE_REAL_S = 15.0
@@ -72,10 +72,10 @@ def open_stage(
 
     All of them go on with what is in the folder `path`, unless `fresh` is set.
     """
-    from headgate.connectors.vault import AesVault
     from headgate.net.addresses import AddressRules, parse_networks
     from headgate.net.aiohttp_transport import AiohttpTransport
     from headgate.sandbox.serving import serving
+    from headgate.secrets.vault import AesVault
     from headgate.systems.health_history import system
 
     with open_folder(path) as folder:
@@ -115,10 +115,10 @@ def open_stage(
 
 
 def _open_providers(folder: DemoFolder, *, days: int, speed: float, fresh: bool) -> _Providers:
-    from headgate.connectors.keys import KeyRing, new_entry
     from headgate.sandbox.google_health.sandbox import GoogleHealth
     from headgate.sandbox.kit.journal import Journal
     from headgate.sandbox.strava.sandbox import Strava
+    from headgate.secrets.keys import KeyRing, new_entry
 
     now = SystemClock().now()
     begun = None if fresh else folder.begun(days)

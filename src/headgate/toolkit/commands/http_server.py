@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headgate.app import App
 from headgate.base.listening import ConnectionLimits, address_of, listening
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.connection_limits import LimitedConnections
 from headgate.toolkit.commands.loading import CONFIG, fail
 from headgate.toolkit.stopping import StoppableSite

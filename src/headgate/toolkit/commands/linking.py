@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from headgate.app import App
 from headgate.base.errors import HeadgateError
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG, fail, load_settings
 
 if TYPE_CHECKING:

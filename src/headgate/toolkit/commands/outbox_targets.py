@@ -13,9 +13,9 @@ import typer
 from headgate.app import App
 from headgate.base.errors import AddressRefused, ConfirmationMissing, InvalidInput
 from headgate.base.secret import Secret
-from headgate.connectors.private_files import read_api_key
 from headgate.model.target import Target
 from headgate.net.urls import origin_of
+from headgate.secrets.private_files import read_api_key
 
 _NO_TARGETS = (
     "none is configured, so there is nowhere to send to. Write one into headgate.toml, such as "

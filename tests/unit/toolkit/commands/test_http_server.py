@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from headgate import App
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.http_server import (
     address_of,
     build_site,

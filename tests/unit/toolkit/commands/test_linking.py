@@ -7,7 +7,7 @@ import typer
 
 from headgate import App
 from headgate.base.secret import Secret
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import CONFIG
 from headgate.toolkit.links import Links

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headgate.base.errors import InvalidInput
-from headgate.connectors.private_files import read_api_key, read_private_file
+from headgate.secrets.private_files import read_api_key, read_private_file
 
 FIELD = "targets.local.key_file"
 

@@ -15,7 +15,7 @@ from random import Random
 
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.connectors.private_files import read_private_file
+from headgate.secrets.private_files import read_private_file
 
 #: The length of an AES-256 key.
 KEY_BYTES = 32

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from headgate import Secret
 from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound
-from headgate.connectors.keys import DEMO_KEY, KeyRing
-from headgate.connectors.links import (
+from headgate.secrets.keys import DEMO_KEY, KeyRing
+from headgate.secrets.links import (
     CONNECT_PATH,
     OPT_OUT_PATH,
     PROGRESS_PATH,

@@ -10,7 +10,7 @@ import pytest
 
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.connectors.keys import DEMO_KEY, KeyRing, new_entry
+from headgate.secrets.keys import DEMO_KEY, KeyRing, new_entry
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

@@ -18,8 +18,8 @@ from headgate.base.encoding import to_json
 from headgate.base.errors import CredentialsUnreadable
 from headgate.base.ids import system_random
 from headgate.base.secret import Secret
-from headgate.connectors.keys import KeyRing
 from headgate.model.connection import Binding
+from headgate.secrets.keys import KeyRing
 
 VERSION = 1
 NONCE_BYTES = 12

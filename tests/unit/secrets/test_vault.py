@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from headgate.base.errors import CredentialsUnreadable
 from headgate.base.secret import Secret
-from headgate.connectors.keys import KeyRing, new_entry
-from headgate.connectors.vault import AesVault
 from headgate.model.connection import Binding
+from headgate.secrets.keys import KeyRing, new_entry
+from headgate.secrets.vault import AesVault
 
 HERE = Binding(user_id="ada", source="strava", row_id="conn_1", column="access")
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -15,7 +15,7 @@ import msgspec
 
 from headgate.base.clock import Clock
 from headgate.base.errors import HeadgateError, NotFound
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 
 PROGRESS_PATH, CONNECT_PATH, OPT_OUT_PATH = "/p/", "/connect/", "/notifications/"
 #: How long a link is valid by default.

@@ -11,8 +11,8 @@ from botocore.session import get_session
 from headgate import settings
 from headgate.aws.container import SETTINGS_SECRET, app_from_environment
 from headgate.base.errors import InvalidInput
-from headgate.connectors import aws_keys
-from headgate.connectors.keys import DEMO_KEY
+from headgate.secrets import aws_keys
+from headgate.secrets.keys import DEMO_KEY
 from tests.emulators import CREDENTIALS
 
 #: Not the one of the stacks that other tests create in the same emulator.

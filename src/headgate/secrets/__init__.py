@@ -1,0 +1,1 @@
+"""Encryption keys, the vault of credentials, private files, and signed links."""
