@@ -38,7 +38,7 @@ _server.set_forkserver_preload(
         "headgate.cli.main",
         "headgate.cli.outbox",
         "headgate.net.aiohttp_transport",
-        "headgate.connectors.http_sender",
+        "headgate.senders.http",
         "headgate.limits.redis",
         "headgate.signals.postgres",
         "headgate.settings",

@@ -26,7 +26,6 @@ from headgate.base.errors import InvalidInput
 from headgate.base.lazy import needs_extra
 from headgate.base.listening import ConnectionLimits
 from headgate.base.secret import Secret
-from headgate.connectors.notification_settings import NotificationFields
 from headgate.flow.outbox.service import BATCH_MAX, KEEP_DAYS_MAX, OutboxSettings
 from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.loops.lanes import LaneSize
@@ -37,6 +36,7 @@ from headgate.net.addresses import Network, parse_networks
 from headgate.policy.deliveries import BACKOFF_S_MAX, DeliveryRetryPolicy
 from headgate.secrets.keys import KeyRing
 from headgate.secrets.private_files import read_api_key
+from headgate.senders.settings import NotificationFields
 
 _HOT, _COLD = HOT_AND_COLD[Lane.HOT], HOT_AND_COLD[Lane.COLD]
 _WORKER = WorkerSettings()

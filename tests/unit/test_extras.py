@@ -35,7 +35,7 @@ def test_e_mails_without_their_package_say_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _uninstall(monkeypatch, "aiosmtplib")
-    monkeypatch.delitem(sys.modules, "headgate.notify.smtp_sender", raising=False)
+    monkeypatch.delitem(sys.modules, "headgate.senders.smtp", raising=False)
     app = App(f"sqlite:///{tmp_path / 'unused.db'}", notifications=BY_EMAIL)
 
     with pytest.raises(InvalidInput, match=r"^smtp_host: .*install headgate\[email\]"):

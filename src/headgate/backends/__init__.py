@@ -156,14 +156,14 @@ def open_sender(
 
     `email_of` looks up where notifications for a user go; `transport` replaces the network.
     """
-    from headgate.connectors.http_sender import HttpSender
+    from headgate.senders.http import HttpSender
 
     by_target: dict[str, Sender] = {}
     opened: list[Transport] = []
     servers = [each for each in targets if isinstance(each, MailServer)]
     if servers:
         with needs_extra("smtp_host", "email"):
-            from headgate.notify.smtp_sender import SmtpSender
+            from headgate.senders.smtp import SmtpSender
         by_target |= dict.fromkeys(
             [each.name for each in servers], SmtpSender(email_of, open_links(clock))
         )

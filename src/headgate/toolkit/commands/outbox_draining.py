@@ -86,7 +86,7 @@ async def _drainer_to(app: App, target: Target) -> AsyncIterator[tuple[Drainer, 
     if target is app.outbox.targets.get(target.name):
         yield own, False
         return
-    from headgate.connectors.http_sender import HttpSender
+    from headgate.senders.http import HttpSender
 
     # The app's own transport calls no other hosts and ports than those of its targets.
     transport = open_target_transport([target])

@@ -24,8 +24,8 @@ from headgate.model.notification import (
     type_of,
 )
 from headgate.model.target import Topic
-from headgate.notify import smtp_sender
-from headgate.notify.smtp_sender import SmtpSender
+from headgate.senders import smtp as smtp_sender
+from headgate.senders.smtp import SmtpSender
 from tests.certificates import certificate
 from tests.mailboxes import PASSWORD, USER, contexts, mail_server, saying
 from tests.unit.model.test_delivery import make_message

@@ -24,8 +24,6 @@ from headgate.base.errors import AddressRefused, Malformed, Transient
 from headgate.base.redact import MASK
 from headgate.base.secret import Secret
 from headgate.base.signing import new_signing_secret, signatures
-from headgate.connectors import http_sender
-from headgate.connectors.http_sender import ANSWER_BYTES_MAX, REFUSALS, REJECTIONS, HttpSender
 from headgate.model.delivery import (
     Acceptance,
     Message,
@@ -38,6 +36,8 @@ from headgate.model.target import Target, Topic
 from headgate.net.addresses import AddressRules
 from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.ports.transport import Timeouts
+from headgate.senders import http as http_sender
+from headgate.senders.http import ANSWER_BYTES_MAX, REFUSALS, REJECTIONS, HttpSender
 from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer
 from tests.unit.model.test_delivery import make_message
 

@@ -16,8 +16,8 @@ from headgate.model.job import Reason
 from headgate.model.mail_server import MailServer
 from headgate.model.notification import Notification, NotificationData, NotificationKind, type_of
 from headgate.model.states import JobState
-from headgate.notify.writing import write_email
 from headgate.policy.notifications import NotificationDecision
+from headgate.senders.email_text import write_email
 from tests.notifying import BY_EMAIL
 from tests.unit.model.test_delivery import make_message
 from tests.unit.values import NOW, make_job

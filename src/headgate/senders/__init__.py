@@ -1,0 +1,1 @@
+"""What delivers messages: over HTTP, and as e-mail."""
