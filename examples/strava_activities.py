@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import aiohttp
 
 import headgate
-from headgate.connectors.rates import read_list
+from headgate.connectors.http.rates import read_list
 
 STRAVA = os.environ.get("STRAVA_URL", "http://127.0.0.1:8001")
 BACK = "http://127.0.0.1:8080/connected"

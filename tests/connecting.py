@@ -22,7 +22,7 @@ from headgate import (
     Sync,
 )
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.rates import read_all, read_list
+from headgate.connectors.http.rates import read_all, read_list
 from headgate.flow.connections.sealing import seal, unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault

@@ -50,13 +50,13 @@ from headgate.base.log import get_logger
 from headgate.base.redact import describe_error
 from headgate.base.secret import Secret
 from headgate.configured import configured_app
-from headgate.connectors.answers import Throttled
-from headgate.connectors.api import Redirects
-from headgate.connectors.auth import ApiToken, InHeader, InQuery
-from headgate.connectors.destination import ApiDestination
-from headgate.connectors.oauth import OAuth2, Rotation
-from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
-from headgate.connectors.source import ApiSource
+from headgate.connectors.auth.oauth import OAuth2, Rotation
+from headgate.connectors.auth.tokens import ApiToken, InHeader, InQuery
+from headgate.connectors.http.answers import Throttled
+from headgate.connectors.http.api import Redirects
+from headgate.connectors.http.destination import ApiDestination
+from headgate.connectors.http.paging import LinkHeader, NextBy, NextToken, PageNumber
+from headgate.connectors.http.source import ApiSource
 from headgate.flow.budget.service import Budgets
 from headgate.flow.connections.service import Connections
 from headgate.flow.items.service import Items, ItemStats

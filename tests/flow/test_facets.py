@@ -6,8 +6,8 @@ import pytest
 
 from headgate import Budget, Chunk, Context, InvalidInput, Limit, NotFound, Record, Sync
 from headgate.base.errors import LimiterUnreachable
-from headgate.connectors.auth import ApiToken, InQuery
-from headgate.connectors.source import ApiSource
+from headgate.connectors.auth.tokens import ApiToken, InQuery
+from headgate.connectors.http.source import ApiSource
 from headgate.flow.registry import Registry
 from headgate.model.job import Lane
 from headgate.model.states import JobState

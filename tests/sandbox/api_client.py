@@ -6,9 +6,9 @@ from typing import Any
 
 from headgate import AuthExpired, Secret
 from headgate.base.clock import Clock
-from headgate.connectors.api import Api
-from headgate.connectors.auth import Placement
-from headgate.connectors.client import HttpClient
+from headgate.connectors.auth.tokens import Placement
+from headgate.connectors.http.api import Api
+from headgate.connectors.http.client import HttpClient
 from headgate.ports.auth import TokenPlacement
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Transport

@@ -8,7 +8,7 @@ import pytest
 from headgate import AuthExpired, Forbidden, Malformed, RateLimited, Secret, SourceError, Transient
 from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.auth import InQuery
+from headgate.connectors.auth.tokens import InQuery
 from headgate.connectors.foursquare.api import API_URL, HOURLY, foursquare
 from headgate.connectors.foursquare.checkins import list_checkins
 from headgate.sandbox.foursquare.limits import Limits

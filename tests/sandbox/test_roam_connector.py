@@ -25,7 +25,7 @@ from headgate import (
 )
 from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.auth import InHeader
+from headgate.connectors.auth.tokens import InHeader
 from headgate.connectors.roam.api import NAME, URL, SlowRequest, roam
 from headgate.connectors.roam.linearise import linearise
 from headgate.connectors.roam.pages import list_pages, pull_pages

@@ -9,7 +9,7 @@ from headgate.base.clock import Clock
 from headgate.base.errors import AddressRefused, HeadgateError
 from headgate.base.redact import MASK, redact
 from headgate.base.signing import signatures
-from headgate.connectors.answers import retry_after_s
+from headgate.connectors.http.answers import retry_after_s
 from headgate.model.delivery import (
     Acceptance,
     Message,

@@ -11,9 +11,9 @@ import msgspec
 from headgate.base.clock import ManualClock
 from headgate.base.errors import AuthExpired, RateLimited
 from headgate.base.secret import Secret
-from headgate.connectors.api import Api
-from headgate.connectors.auth import InHeader, Placement
-from headgate.connectors.client import HttpClient
+from headgate.connectors.auth.tokens import InHeader, Placement
+from headgate.connectors.http.api import Api
+from headgate.connectors.http.client import HttpClient
 from headgate.ports.auth import TokenPlacement
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Headers, Request, Response

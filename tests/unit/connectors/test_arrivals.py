@@ -13,13 +13,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.unit.connectors.test_aiohttp_transport import opened, serving
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import Transient
 from headgate.base.ids import UlidIds
-from headgate.connectors.api import Api
 from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.client import HttpClient
+from headgate.connectors.http.api import Api
+from headgate.connectors.http.client import HttpClient
 from headgate.flow.budget.gate import BudgetGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import Budget, Limit
@@ -27,7 +28,6 @@ from headgate.model.job import Lane
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Transport
 from tests.unit.connectors.fakes import START
-from tests.unit.connectors.test_aiohttp_transport import opened, serving
 
 #: The others are treated as one of the first.
 METHODS = [

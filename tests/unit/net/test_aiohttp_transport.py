@@ -14,8 +14,8 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import AddressRefused, Malformed, Transient
-from headgate.connectors.api import Api, Redirects
-from headgate.connectors.client import HttpClient
+from headgate.connectors.http.api import Api, Redirects
+from headgate.connectors.http.client import HttpClient
 from headgate.net.addresses import AddressRules, parse_networks
 from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.ports.connector import ClientOptions

@@ -12,8 +12,8 @@ import msgspec
 
 from headgate.base.errors import ScopeMissing
 from headgate.base.secret import Secret
-from headgate.connectors.answers import Classify, Throttled, Verdict
-from headgate.connectors.oauth import OAuth2, Rotation
+from headgate.connectors.auth.oauth import OAuth2, Rotation
+from headgate.connectors.http.answers import Classify, Throttled, Verdict
 from headgate.model.budget import Budget, Limit, Scope
 from headgate.ports.transport import Response
 

@@ -18,8 +18,8 @@ from headgate.connectors.fitbit.shapes import (
     exercise_data,
     summary_data,
 )
-from headgate.connectors.paging import NextToken
-from headgate.connectors.source import ApiSource
+from headgate.connectors.http.paging import NextToken
+from headgate.connectors.http.source import ApiSource
 from headgate.model.record import Record
 from headgate.model.states import ReceiptState
 from headgate.ports.connector import Chunk, Context, Http

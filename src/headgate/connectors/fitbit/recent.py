@@ -14,7 +14,7 @@ from headgate.base.encoding import Json
 from headgate.base.errors import InvalidInput, Malformed, Terminal
 from headgate.connectors.fitbit.api import FitbitApi
 from headgate.connectors.fitbit.days import read_days
-from headgate.connectors.source import ApiSource
+from headgate.connectors.http.source import ApiSource
 from headgate.model.job import Mode, Progress
 from headgate.model.record import ChunkEvent
 from headgate.model.states import ReceiptState

@@ -13,10 +13,10 @@ import msgspec
 from headgate.base.errors import AuthExpired, Forbidden, Malformed, Terminal, Transient
 from headgate.base.redact import redact
 from headgate.base.secret import Secret
-from headgate.connectors.answers import Classify, Throttled, Verdict
-from headgate.connectors.auth import InQuery
-from headgate.connectors.oauth import OAuth2
-from headgate.connectors.rates import Counts, read_remaining
+from headgate.connectors.auth.oauth import OAuth2
+from headgate.connectors.auth.tokens import InQuery
+from headgate.connectors.http.answers import Classify, Throttled, Verdict
+from headgate.connectors.http.rates import Counts, read_remaining
 from headgate.model.budget import Budget, Limit, Scope
 from headgate.ports.transport import Headers, Response
 

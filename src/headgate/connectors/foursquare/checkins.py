@@ -12,7 +12,6 @@ import msgspec
 
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import Malformed
-from headgate.connectors.api import ApiOptions
 from headgate.connectors.foursquare.api import VERSION
 from headgate.connectors.foursquare.checkin import FoursquareCheckin, parse_checkin
 from headgate.connectors.foursquare.paging import (
@@ -24,7 +23,8 @@ from headgate.connectors.foursquare.paging import (
     crowded_s,
     unread,
 )
-from headgate.connectors.source import ApiSource
+from headgate.connectors.http.api import ApiOptions
+from headgate.connectors.http.source import ApiSource
 from headgate.model.budget import Budget
 from headgate.model.job import Progress
 from headgate.model.record import Record

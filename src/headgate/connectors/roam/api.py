@@ -12,9 +12,9 @@ import msgspec
 
 from headgate.base.errors import AuthExpired, Forbidden, Malformed, Terminal, Transient
 from headgate.base.redact import redact
-from headgate.connectors.answers import Classify, Verdict
-from headgate.connectors.api import Redirects
-from headgate.connectors.auth import ApiToken, InHeader
+from headgate.connectors.auth.tokens import ApiToken, InHeader
+from headgate.connectors.http.answers import Classify, Verdict
+from headgate.connectors.http.api import Redirects
 from headgate.model.budget import Budget, Limit, Scope
 from headgate.ports.connector import Http
 from headgate.ports.transport import Response, Timeouts

@@ -11,9 +11,9 @@ import msgspec
 
 from headgate.base.errors import ScopeMissing, Terminal
 from headgate.base.secret import Secret
-from headgate.connectors.answers import Classify, Verdict
-from headgate.connectors.oauth import OAuth2, Rotation
-from headgate.connectors.rates import Counts, read_all, read_list
+from headgate.connectors.auth.oauth import OAuth2, Rotation
+from headgate.connectors.http.answers import Classify, Verdict
+from headgate.connectors.http.rates import Counts, read_all, read_list
 from headgate.model.budget import Budget, Limit
 from headgate.ports.transport import Response
 

@@ -13,7 +13,7 @@ import msgspec
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import BudgetSpent, Malformed, Terminal, Transient
 from headgate.base.redact import redact
-from headgate.connectors.destination import ApiDestination
+from headgate.connectors.http.destination import ApiDestination
 from headgate.connectors.strava.api import StravaFault
 from headgate.model.record import Record
 from headgate.ports.connector import Batch, File, Refusal, WriteResult

@@ -17,8 +17,8 @@ from headgate import (
     Terminal,
     Transient,
 )
-from headgate.connectors.api import Api
-from headgate.connectors.auth import InHeader
+from headgate.connectors.auth.tokens import InHeader
+from headgate.connectors.http.api import Api
 from headgate.connectors.roam.api import (
     NOT_READY_S,
     REDIRECTS,

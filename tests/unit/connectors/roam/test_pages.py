@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headgate import InvalidInput, Malformed, Response
-from headgate.connectors.auth import InHeader
+from headgate.connectors.auth.tokens import InHeader
 from headgate.connectors.roam.api import SlowRequest, classify
 from headgate.connectors.roam.pages import PULL_MAX, list_pages, pull_pages
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer

@@ -19,7 +19,7 @@ from headgate.base.errors import (
     StoreUnavailable,
     UnknownSync,
 )
-from headgate.connectors.auth import ApiToken
+from headgate.connectors.auth.tokens import ApiToken
 from headgate.flow.jobs.submit import (
     DELAY_S_MAX,
     ID_LENGTH_MAX,

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from headgate.base.errors import Terminal
-from headgate.connectors.auth import ApiToken
+from headgate.connectors.auth.tokens import ApiToken
 from headgate.flow.connections.credentials import Credentials
 from headgate.flow.registry import Sync
 from headgate.flow.step.open_api import open_api

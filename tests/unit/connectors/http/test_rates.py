@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.connectors.rates import read_all, read_list, read_remaining, read_safely
+from headgate.connectors.http.rates import read_all, read_list, read_remaining, read_safely
 from headgate.ports.transport import Headers
 
 strava = read_all(

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 
 from headgate.base.errors import InvalidInput, RateLimited, Transient
-from headgate.connectors.api import Redirects
-from headgate.connectors.auth import InHeader
-from headgate.connectors.provider import ApiProvider
-from headgate.connectors.redirect_memory import RedirectMemory
+from headgate.connectors.auth.tokens import InHeader
+from headgate.connectors.http.api import Redirects
+from headgate.connectors.http.provider import ApiProvider
+from headgate.connectors.http.redirects import RedirectMemory
 from headgate.ports.transport import Response
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 

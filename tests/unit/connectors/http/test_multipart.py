@@ -7,7 +7,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from headgate import File, InvalidInput
-from headgate.connectors.multipart import encode
+from headgate.connectors.http.multipart import encode
 from tests.unit.connectors.fakes import Bench
 
 #: Every byte there is, the marks of a form among them.

@@ -21,8 +21,8 @@ from headgate.base.errors import (
     Transient,
 )
 from headgate.base.secret import Secret
-from headgate.connectors.auth import ApiToken, InQuery
-from headgate.connectors.oauth import OAuth2, Rotation, challenge_of
+from headgate.connectors.auth.oauth import OAuth2, Rotation, challenge_of
+from headgate.connectors.auth.tokens import ApiToken, InQuery
 from headgate.model.connection import Tokens
 from headgate.ports.auth import AuthContext, CodeAuth, Consent
 from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer

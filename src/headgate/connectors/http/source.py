@@ -17,7 +17,7 @@ A connector is a subclass with a `read`, which gets the HTTP client as `ctx.http
     )
 """
 
-from headgate.connectors.provider import ApiProvider
+from headgate.connectors.http.provider import ApiProvider
 from headgate.ports.connector import Chunk, Context
 
 

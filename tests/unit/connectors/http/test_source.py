@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headgate import ApiSource, ApiToken, Budget, InvalidInput, Limit, Sync
-from headgate.connectors.client import HttpClient
+from headgate.connectors.http.client import HttpClient
 from headgate.flow.registry import Registry
 from headgate.ports.connector import Provider
 from tests.connecting import strava_auth, strava_source

@@ -7,8 +7,8 @@ from typing import TypedDict
 import msgspec
 
 from headgate.base.errors import InvalidInput, SourceError, Terminal
-from headgate.connectors.answers import Classify
-from headgate.connectors.rates import Counts
+from headgate.connectors.http.answers import Classify
+from headgate.connectors.http.rates import Counts
 from headgate.net.urls import Origin, origin_of
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.transport import Timeouts

@@ -30,17 +30,17 @@ from headgate.base.errors import (
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.connectors import multipart
-from headgate.connectors.answers import (
+from headgate.connectors.http import multipart
+from headgate.connectors.http.answers import (
     Throttled,
     Verdict,
     classify_status,
     retry_after_s,
     throttled_s,
 )
-from headgate.connectors.api import Api
-from headgate.connectors.rates import read_safely
-from headgate.connectors.redirect_memory import PERMANENT, RedirectMemory
+from headgate.connectors.http.api import Api
+from headgate.connectors.http.rates import read_safely
+from headgate.connectors.http.redirects import PERMANENT, RedirectMemory
 from headgate.net.urls import Origin, join_url, origin_of, resolve_location
 from headgate.policy.retry import backoff
 from headgate.ports.auth import TokenPlacement

@@ -18,10 +18,10 @@ from headgate.base.errors import (
     Terminal,
     Transient,
 )
-from headgate.connectors.answers import Throttled, Verdict
-from headgate.connectors.api import Api, Redirects
-from headgate.connectors.auth import InHeader, InQuery
-from headgate.connectors.rates import read_list
+from headgate.connectors.auth.tokens import InHeader, InQuery
+from headgate.connectors.http.answers import Throttled, Verdict
+from headgate.connectors.http.api import Api, Redirects
+from headgate.connectors.http.rates import read_list
 from headgate.ports.transport import Response, Timeouts
 from tests.unit.connectors.fakes import START, Bench, FakeAccess, answer
 

@@ -5,7 +5,7 @@ may come twice, so a connector sends each record under a key of its own, and tre
 as success.
 """
 
-from headgate.connectors.provider import ApiProvider
+from headgate.connectors.http.provider import ApiProvider
 from headgate.ports.connector import Batch, WriteResult
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headgate.base.errors import Malformed
-from headgate.connectors.paging import LinkHeader, NextBy, NextToken, PageNumber
+from headgate.connectors.http.paging import LinkHeader, NextBy, NextToken, PageNumber
 from headgate.ports.connector import Paging
 from headgate.ports.transport import Response
 from tests.unit.connectors.fakes import Bench, answer

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from headgate.base.errors import AddressRefused, InvalidInput
-from headgate.connectors.api import Api, ApiOptions
-from headgate.connectors.client import HttpClient, redirect_memory_of
+from headgate.connectors.http.api import Api, ApiOptions
+from headgate.connectors.http.client import HttpClient, redirect_memory_of
 from headgate.model.budget import Budget, Limit
 from headgate.ports.auth import Auth
 from headgate.ports.connector import ClientOptions

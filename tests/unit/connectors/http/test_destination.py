@@ -19,8 +19,8 @@ from headgate import (
     WriteResult,
 )
 from headgate.base.clock import ManualClock
+from headgate.connectors.auth.oauth import OAuth2
 from headgate.connectors.fitbit import FitbitDays, fitbit
-from headgate.connectors.oauth import OAuth2
 from headgate.connectors.strava import StravaApi, StravaUploads, strava
 from headgate.connectors.strava.api import SCOPES
 from headgate.flow.registry import Registry, auth_of, budget_of, title_of
