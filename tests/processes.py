@@ -33,7 +33,7 @@ _server.set_forkserver_preload(
         "alembic.context",
         "headgate.backends.sql",
         "headgate.cli.budgets",
-        "headgate.cli.engine",
+        "headgate.cli.serve.engine",
         "headgate.cli.jobs",
         "headgate.cli.main",
         "headgate.cli.outbox",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headgate.base.errors import StoreUnavailable
-from headgate.cli import job_files
+from headgate.cli.jobs import files as job_files
 from headgate.flow.jobs.service import Jobs
 from headgate.flow.jobs.submit_many import BATCH
 from tests import processes

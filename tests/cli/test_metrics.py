@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from headgate import App
-from headgate.cli.metrics import metrics_page
+from headgate.cli.serve.metrics import metrics_page
 from headgate.toolkit.commands.loading import CONFIG
 
 

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from headgate.cli.serving import STOP_S
+from headgate.cli.serve.server import STOP_S
 from tests.connecting import key_entries
 from tests.e2e.processes import serving
 from tests.e2e.test_serve import call, new_key

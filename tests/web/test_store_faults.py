@@ -5,7 +5,7 @@ from pathlib import Path
 from httpx2 import ASGITransport, AsyncClient
 
 from headgate import DatabaseReplaced, DiskBroken, DiskFull, DiskReadOnly, StoreFault
-from headgate.cli.metrics import metrics_page
+from headgate.cli.serve.metrics import metrics_page
 from tests.web.callers import Served, on_server, problem, with_server
 from tests.worlds import World, with_world
 

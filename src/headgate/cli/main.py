@@ -23,25 +23,29 @@ COMMANDS = (
     ),
     Command(
         "sandbox",
-        "headgate.cli.sandboxes:sandbox",
+        "headgate.cli.serve.sandboxes:sandbox",
         "Run an emulated provider, with the limits and faults of the real one.",
     ),
     Command(
         "serve",
-        "headgate.cli.serving:serve",
+        "headgate.cli.serve.server:serve",
         "Serve the HTTP API and the pages until Ctrl-C or SIGTERM.",
     ),
     Command(
-        "openapi", "headgate.cli.serving:openapi", "Print the OpenAPI document of the HTTP API."
+        "openapi",
+        "headgate.cli.serve.server:openapi",
+        "Print the OpenAPI document of the HTTP API.",
     ),
-    Command("worker", "headgate.cli.engine:worker", "Work on jobs until Ctrl-C or SIGTERM."),
+    Command("worker", "headgate.cli.serve.engine:worker", "Work on jobs until Ctrl-C or SIGTERM."),
     Command(
         "migrate",
-        "headgate.cli.engine:migrate",
+        "headgate.cli.serve.engine:migrate",
         "Bring a database's tables up to date. SQLite files do this by themselves.",
     ),
     Command("job", "headgate.cli.jobs:commands", "Submit, follow and control jobs."),
-    Command("backfill", "headgate.cli.backfills:commands", "Import a user's history, day by day."),
+    Command(
+        "backfill", "headgate.cli.jobs.backfills:commands", "Import a user's history, day by day."
+    ),
     Command(
         "records",
         "headgate.cli.records:commands",
@@ -64,12 +68,12 @@ COMMANDS = (
     ),
     Command(
         "notify",
-        "headgate.cli.notify:commands",
+        "headgate.cli.outbox.notify:commands",
         "Try whether notifications arrive, and list what people were told.",
     ),
     Command(
         "connection",
-        "headgate.cli.connections:commands",
+        "headgate.cli.users.connections:commands",
         "Connect users' accounts; list, pause, remove.",
     ),
     Command(
@@ -79,17 +83,17 @@ COMMANDS = (
     ),
     Command(
         "keys",
-        "headgate.cli.keys:commands",
+        "headgate.cli.users.keys:commands",
         "Make and rotate the keys that encrypt users' credentials.",
     ),
     Command(
         "api-key",
-        "headgate.cli.api_keys:commands",
+        "headgate.cli.users.api_keys:commands",
         "Make, list and revoke the keys for the HTTP API.",
     ),
     Command(
         "aws",
-        "headgate.cli.aws:commands",
+        "headgate.cli.serve.aws:commands",
         "Build the functions for AWS, and look after their queues.",
     ),
 )

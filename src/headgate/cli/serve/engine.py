@@ -9,7 +9,7 @@ import typer
 from headgate.app import App
 from headgate.base import event_loop
 from headgate.base.errors import HeadgateError
-from headgate.cli.metrics import PORT_MAX, metrics_page, serve_metrics
+from headgate.cli.serve.metrics import PORT_MAX, metrics_page, serve_metrics
 from headgate.model.job import Lane
 from headgate.model.states import JobState
 from headgate.toolkit.commands.command_line import example

@@ -8,8 +8,8 @@ import typer
 
 from headgate.app import App
 from headgate.base.errors import InvalidInput
-from headgate.cli.job_controls import JobsArgument, UserOption, add_controls
-from headgate.cli.job_files import submit_file
+from headgate.cli.jobs.controls import JobsArgument, UserOption, add_controls
+from headgate.cli.jobs.files import submit_file
 from headgate.flow.jobs.service import LIST_MAX
 from headgate.flow.jobs.view import EventPage, JobStatus, JobView
 from headgate.model.job import JobEvent, Lane, Mode, Reprocess

@@ -8,7 +8,7 @@ import typer
 
 from headgate.app import App
 from headgate.base.errors import NotFound
-from headgate.cli.user_data import UserArgument, export, forget
+from headgate.cli.users.data import UserArgument, export, forget
 from headgate.flow.documents import page_document, user_document
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.users.service import LIST_MAX

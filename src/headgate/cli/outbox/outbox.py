@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app import App
-from headgate.cli.outbox_correcting import purge, replay, resume, retry
-from headgate.cli.outbox_sending import drain, worker
+from headgate.cli.outbox.correcting import purge, replay, resume, retry
+from headgate.cli.outbox.sending import drain, worker
 from headgate.flow.documents import delivery_document, message_document, page_document
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.service import LIST_MAX

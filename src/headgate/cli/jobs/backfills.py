@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from headgate.app import App
-from headgate.cli.job_controls import UserOption, add_controls
-from headgate.cli.jobs import JobArgument
+from headgate.cli.jobs.controls import UserOption, add_controls
+from headgate.cli.jobs.jobs import JobArgument
 from headgate.flow.jobs.service import LIST_MAX
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.view import JobView

@@ -1,0 +1,1 @@
+"""`headgate job …` and `headgate backfill …`."""

@@ -1,0 +1,1 @@
+"""`headgate outbox …` and `headgate notify …`."""

@@ -1,0 +1,1 @@
+"""`headgate user …`, `connection …`, `api-key …` and `keys …`."""
