@@ -34,7 +34,7 @@ from headgate.toolkit.commands.output import (
     print_json,
     print_table,
 )
-from headgate.toolkit.commands.reading import parse_time
+from headgate.toolkit.commands.parsing import parse_time
 
 commands = typer.Typer(help="Look at what was imported, and export it.", no_args_is_help=True)
 

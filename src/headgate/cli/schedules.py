@@ -36,7 +36,7 @@ from headgate.toolkit.commands.output import (
     print_json,
     print_table,
 )
-from headgate.toolkit.commands.reading import parse_time
+from headgate.toolkit.commands.parsing import parse_time
 
 commands = typer.Typer(
     help="Look at schedules; plan, run, pause and resume them.", no_args_is_help=True

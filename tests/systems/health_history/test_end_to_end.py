@@ -26,7 +26,7 @@ from headgate.secrets.keys import KeyRing
 from headgate.secrets.vault import AesVault
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import LIVE, health_history, health_history_live
-from headgate.toolkit.commands.http_server import http_server
+from headgate.toolkit.serving.http_server import http_server
 from headgate.web.server import build
 from tests.connecting import key_entries
 from tests.health import SPORTY

@@ -28,7 +28,7 @@ from headgate.toolkit.commands.loading import (
     run_list,
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_list
-from headgate.toolkit.commands.reading import parse_day
+from headgate.toolkit.commands.parsing import parse_day
 from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
 commands = typer.Typer(help="Import a user's history, day by day.", no_args_is_help=True)

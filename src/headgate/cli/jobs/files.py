@@ -23,9 +23,9 @@ from headgate.flow.jobs.submit import OPTIONS_BYTES_MAX, JobRequest
 from headgate.flow.jobs.submit_many import BATCH
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
 from headgate.toolkit.commands.loading import FAILED, load_app, run
+from headgate.toolkit.commands.outbox.screen import SendingScreen
 from headgate.toolkit.commands.output import counts_text, messages, print_facts
-from headgate.toolkit.commands.reading import STDIN
-from headgate.toolkit.commands.sending_screen import SendingScreen
+from headgate.toolkit.commands.parsing import STDIN
 
 #: A line that is longer is not read into memory.
 LINE_BYTES_MAX = 2 * OPTIONS_BYTES_MAX

@@ -33,7 +33,7 @@ from headgate.toolkit.commands.output import (
     print_json,
     print_list,
 )
-from headgate.toolkit.commands.reading import parse_day, parse_json_object, parse_time
+from headgate.toolkit.commands.parsing import parse_day, parse_json_object, parse_time
 from headgate.toolkit.commands.watching import print_status
 
 commands = typer.Typer(help="Submit, follow and control jobs.", no_args_is_help=True)

@@ -27,15 +27,15 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox_targets import (
+from headgate.toolkit.commands.outbox.screen import SendingScreen
+from headgate.toolkit.commands.outbox.targets import (
     ConfirmOption,
     RunOption,
     choose_target,
     find_target,
 )
 from headgate.toolkit.commands.output import amount, messages, out, print_json
-from headgate.toolkit.commands.reading import parse_time, read_ids
-from headgate.toolkit.commands.sending_screen import SendingScreen
+from headgate.toolkit.commands.parsing import parse_time, read_ids
 
 #: The title of a purge on the screen.
 _PURGING = "purging"

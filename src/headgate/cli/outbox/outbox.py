@@ -30,7 +30,7 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.outbox_targets import RunOption, explain_unstarted, find_target
+from headgate.toolkit.commands.outbox.targets import RunOption, explain_unstarted, find_target
 from headgate.toolkit.commands.output import messages, out, print_facts, print_json
 
 commands = typer.Typer(

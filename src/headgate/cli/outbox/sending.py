@@ -24,8 +24,8 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox_draining import drain_targets
-from headgate.toolkit.commands.outbox_targets import (
+from headgate.toolkit.commands.outbox.draining import drain_targets
+from headgate.toolkit.commands.outbox.targets import (
     ApiKeyFileOption,
     ApiKeyOption,
     ApiUrlOption,
@@ -35,7 +35,7 @@ from headgate.toolkit.commands.outbox_targets import (
     choose_target,
     choose_targets,
 )
-from headgate.toolkit.commands.outbox_worker import run_outbox_worker
+from headgate.toolkit.commands.outbox.worker import run_outbox_worker
 from headgate.toolkit.commands.output import messages, out, print_json
 
 

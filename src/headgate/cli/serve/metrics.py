@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from headgate.app import App
 from headgate.base.listening import address_of, listening
-from headgate.toolkit.commands.http_server import http_server
 from headgate.toolkit.commands.loading import CONFIG, fail
 from headgate.toolkit.commands.output import messages, print_json
+from headgate.toolkit.serving.http_server import http_server
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -15,7 +15,6 @@ from headgate.base.listening import address_of, listening
 from headgate.flow.users.api_keys import LIST_MAX
 from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
 from headgate.toolkit.commands.linking import signing_keys
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -27,7 +26,8 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.output import messages, print_json
-from headgate.toolkit.proxies import ClientAddresses
+from headgate.toolkit.serving.http_server import build_site, http_server, wait_for_stop
+from headgate.toolkit.serving.proxies import ClientAddresses
 
 if TYPE_CHECKING:
     from headgate.settings import Settings

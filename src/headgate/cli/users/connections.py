@@ -30,7 +30,7 @@ from headgate.toolkit.commands.loading import (
     run_list,
 )
 from headgate.toolkit.commands.output import messages, out, print_json, print_table
-from headgate.toolkit.commands.reading import STDIN
+from headgate.toolkit.commands.parsing import STDIN
 
 commands = typer.Typer(help="Connect users' accounts; list, pause, remove.", no_args_is_help=True)
 

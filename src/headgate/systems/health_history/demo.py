@@ -20,7 +20,6 @@ from headgate import HeadgateError, Job, JobRequest, JobState, JobStatus
 from headgate.systems.health_history.demo_text import duration_text, next_steps, sharers
 from headgate.systems.health_history.stage import DemoStage, open_stage
 from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.http_server import build_site, http_server
 from headgate.toolkit.commands.loading import (
     CONFIG,
     JsonOption,
@@ -31,8 +30,9 @@ from headgate.toolkit.commands.loading import (
 )
 from headgate.toolkit.commands.output import messages, out, print_json
 from headgate.toolkit.commands.screen import Screen, progress_text
-from headgate.toolkit.commands.stop_signals import stop_on_signals
 from headgate.toolkit.commands.watching import ENDED_BADLY, LOOK_EVERY_S, print_status
+from headgate.toolkit.serving.http_server import build_site, http_server
+from headgate.toolkit.serving.stop_signals import stop_on_signals
 
 USER, PLAN = "ada", "premium"
 SESSION = "ada's browser"

@@ -23,7 +23,7 @@ from headgate import (
     paid_history,
 )
 from headgate.systems.health_history.demo_folder import DemoFolder, DemoState, open_folder
-from headgate.toolkit.commands.http_server import address_of, listening
+from headgate.toolkit.serving.http_server import address_of, listening
 
 if TYPE_CHECKING:
     from headgate.sandbox.google_health.sandbox import GoogleHealth

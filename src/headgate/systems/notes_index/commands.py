@@ -25,7 +25,7 @@ from headgate.toolkit.commands.loading import (
     run_list,
 )
 from headgate.toolkit.commands.output import messages, print_json
-from headgate.toolkit.commands.reading import parse_time
+from headgate.toolkit.commands.parsing import parse_time
 from headgate.toolkit.commands.watching import ENDED_BADLY, STILL_RUNNING, watch
 
 T = TypeVar("T")

@@ -31,8 +31,8 @@ from headgate.toolkit.commands.loading import (
     report_errors,
     run,
 )
-from headgate.toolkit.commands.outbox_draining import drain_targets, drain_with_progress
-from headgate.toolkit.commands.outbox_targets import (
+from headgate.toolkit.commands.outbox.draining import drain_targets, drain_with_progress
+from headgate.toolkit.commands.outbox.targets import (
     ApiKeyFileOption,
     ApiKeyOption,
     ApiUrlOption,
@@ -43,7 +43,7 @@ from headgate.toolkit.commands.outbox_targets import (
     choose_target,
     choose_targets,
 )
-from headgate.toolkit.commands.outbox_worker import run_outbox_worker
+from headgate.toolkit.commands.outbox.worker import run_outbox_worker
 from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
 from headgate.toolkit.commands.watching import watch, watch_json
 

@@ -8,7 +8,7 @@ from headgate.app import App
 from headgate.base.errors import HeadgateError
 from headgate.toolkit.commands.ids import IdKind, whole_id
 from headgate.toolkit.commands.loading import FAILED, load_app, report_error, report_errors, run
-from headgate.toolkit.commands.reading import read_ids
+from headgate.toolkit.commands.parsing import read_ids
 
 
 def do_to_each(

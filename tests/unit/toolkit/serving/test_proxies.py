@@ -4,7 +4,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from headgate.net.addresses import parse_networks
-from headgate.toolkit.proxies import ClientAddresses
+from headgate.toolkit.serving.proxies import ClientAddresses
 
 PROXIES = "10.0.0.0/24, ::1/128"
 

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from headgate import App, DrainScope
 from headgate.model.delivery import Acceptance, SendFailure
-from headgate.toolkit.commands import sending_screen
-from headgate.toolkit.commands.outbox_draining import drain_targets
+from headgate.toolkit.commands.outbox import screen as sending_screen
+from headgate.toolkit.commands.outbox.draining import drain_targets
 from tests.outboxes import TOPIC, MeetingSender, ScriptedSender, target
 
 TARGETS = [target("alpha"), target("beta"), target("gamma")]

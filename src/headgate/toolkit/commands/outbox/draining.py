@@ -14,9 +14,9 @@ from headgate.flow.outbox.drain import Drainer
 from headgate.flow.outbox.drain_scope import DrainScope
 from headgate.model.target import Target
 from headgate.toolkit.commands.loading import FAILED
-from headgate.toolkit.commands.outbox_results import print_results, result_counts
-from headgate.toolkit.commands.sending_screen import SendingScreen
-from headgate.toolkit.commands.stop_signals import INTERRUPTED, stop_on_signals
+from headgate.toolkit.commands.outbox.results import print_results, result_counts
+from headgate.toolkit.commands.outbox.screen import SendingScreen
+from headgate.toolkit.serving.stop_signals import INTERRUPTED, stop_on_signals
 
 
 async def drain_with_progress(

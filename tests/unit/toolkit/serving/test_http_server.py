@@ -13,15 +13,15 @@ from starlette.types import Receive, Scope, Send
 
 from headgate import App
 from headgate.secrets.keys import KeyRing
-from headgate.toolkit.commands.http_server import (
+from headgate.toolkit.commands.loading import CONFIG
+from headgate.toolkit.serving.http_server import (
     address_of,
     build_site,
     http_server,
     listening,
     wait_for_stop,
 )
-from headgate.toolkit.commands.loading import CONFIG
-from headgate.toolkit.stopping import stopping_of
+from headgate.toolkit.serving.stopping import stopping_of
 
 
 async def test_it_serves_within_the_block_and_not_after() -> None:

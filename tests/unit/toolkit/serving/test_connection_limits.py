@@ -12,8 +12,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headgate.base.listening import ConnectionLimits, listening
-from headgate.toolkit.commands.connection_limits import HEADER_BYTES_MAX
-from headgate.toolkit.commands.http_server import http_server
+from headgate.toolkit.serving.connection_limits import HEADER_BYTES_MAX
+from headgate.toolkit.serving.http_server import http_server
 
 #: Short enough to wait for, in those tests that wait for it.
 SHORT_S = 0.05

@@ -9,7 +9,7 @@ from headgate.flow.jobs.explain import format_time
 from headgate.flow.outbox.attempts import DrainResult
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import Backlog
-from headgate.toolkit.commands.outbox_results import print_results
+from headgate.toolkit.commands.outbox.results import print_results
 from tests.stores import START
 
 

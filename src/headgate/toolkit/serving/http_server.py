@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from headgate.app import App
 from headgate.base.listening import ConnectionLimits, address_of, listening
 from headgate.secrets.keys import KeyRing
-from headgate.toolkit.commands.connection_limits import LimitedConnections
 from headgate.toolkit.commands.loading import CONFIG, fail
-from headgate.toolkit.stopping import StoppableSite
+from headgate.toolkit.serving.connection_limits import LimitedConnections
+from headgate.toolkit.serving.stopping import StoppableSite
 
 __all__ = ["address_of", "build_site", "http_server", "listening", "wait_for_stop"]
 
@@ -43,7 +43,7 @@ async def http_server(
 ) -> AsyncIterator[None]:
     """Serve for the length of a block; requests that run at its end get `stop_s` to finish.
 
-    Responses without an end of their own are told of the end: see `toolkit/stopping.py`.
+    Responses without an end of their own are told of the end: see `toolkit/serving/stopping.py`.
     """
     import uvicorn
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -66,7 +66,7 @@ async def http_server(
             timeout_keep_alive=limits.idle_s,  # type: ignore[arg-type]  # given to `call_later`
             http=LimitedConnections(AutoHTTPProtocol, limits),  # type: ignore[arg-type]  # called
             ws="none",
-            # Who the client is behind a proxy, `toolkit/proxies.py` finds out.
+            # Who the client is behind a proxy, `toolkit/serving/proxies.py` finds out.
             proxy_headers=False,
         )
     )

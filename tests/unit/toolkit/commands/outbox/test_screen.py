@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from headgate.base.clock import ManualClock
-from headgate.toolkit.commands import sending_screen
+from headgate.toolkit.commands.outbox import screen as sending_screen
+from headgate.toolkit.commands.outbox.screen import SendingScreen
 from headgate.toolkit.commands.screen import LINE_EVERY_S
-from headgate.toolkit.commands.sending_screen import SendingScreen
 from tests.stores import START
 
 

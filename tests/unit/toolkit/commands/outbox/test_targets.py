@@ -8,7 +8,7 @@ import pytest
 from headgate import App, Target, Topic
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.toolkit.commands.outbox_targets import choose_target, choose_targets
+from headgate.toolkit.commands.outbox.targets import choose_target, choose_targets
 
 TOPIC = Topic(name="orders", path="/orders", targets=("local",))
 KEY = "hunter2"

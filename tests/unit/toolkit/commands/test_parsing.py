@@ -9,7 +9,7 @@ import typer
 
 from headgate import InvalidInput
 from headgate.base.clock import SystemClock
-from headgate.toolkit.commands.reading import parse_day, parse_json_object, parse_time, read_ids
+from headgate.toolkit.commands.parsing import parse_day, parse_json_object, parse_time, read_ids
 
 
 @pytest.mark.parametrize(

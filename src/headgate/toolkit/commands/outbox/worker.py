@@ -8,9 +8,9 @@ from headgate.flow.outbox.attempts import DrainResult
 from headgate.flow.outbox.service import OutboxSettings
 from headgate.loops.drainer import Purger, TargetWorker
 from headgate.model.target import Target
-from headgate.toolkit.commands.outbox_results import print_results
+from headgate.toolkit.commands.outbox.results import print_results
 from headgate.toolkit.commands.output import messages
-from headgate.toolkit.commands.stop_signals import SENDING, stop_on_signals
+from headgate.toolkit.serving.stop_signals import SENDING, stop_on_signals
 
 
 async def run_outbox_worker(
