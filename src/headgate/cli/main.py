@@ -42,7 +42,7 @@ COMMANDS = (
         "headgate.cli.serve.engine:migrate",
         "Bring a database's tables up to date. SQLite files do this by themselves.",
     ),
-    Command("job", "headgate.cli.jobs:commands", "Submit, follow and control jobs."),
+    Command("job", "headgate.cli.jobs.jobs:commands", "Submit, follow and control jobs."),
     Command(
         "backfill", "headgate.cli.jobs.backfills:commands", "Import a user's history, day by day."
     ),
@@ -63,7 +63,7 @@ COMMANDS = (
     ),
     Command(
         "outbox",
-        "headgate.cli.outbox:commands",
+        "headgate.cli.outbox.outbox:commands",
         "Send messages to targets; look at them, retry and replay them.",
     ),
     Command(
@@ -78,7 +78,7 @@ COMMANDS = (
     ),
     Command(
         "user",
-        "headgate.cli.users:commands",
+        "headgate.cli.users.users:commands",
         "Users' plans, logins and preferences; pause, export and erase users.",
     ),
     Command(

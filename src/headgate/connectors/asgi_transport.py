@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from headgate.base.clock import Clock
 from headgate.base.errors import Transient
-from headgate.connectors.http.unpacking import Body
+from headgate.net.unpacking import Body
 from headgate.net.urls import origin_of
 from headgate.ports.transport import Headers, Request, Response
 

@@ -16,8 +16,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from headgate.base.errors import AddressRefused, Transient
-from headgate.connectors.http.unpacking import ENCODINGS, Body
 from headgate.net.addresses import AddressRules
+from headgate.net.unpacking import ENCODINGS, Body
 from headgate.net.urls import Origin, origin_of
 from headgate.ports.transport import Headers, Request, Response, Timeouts
 

@@ -9,7 +9,6 @@ from headgate.base.clock import Clock
 from headgate.base.errors import AddressRefused, HeadgateError
 from headgate.base.redact import MASK, redact
 from headgate.base.signing import signatures
-from headgate.connectors.http.answers import retry_after_s
 from headgate.model.delivery import (
     Acceptance,
     Message,
@@ -19,6 +18,7 @@ from headgate.model.delivery import (
     TargetRefusal,
 )
 from headgate.model.target import Target, Topic
+from headgate.net.retry_after import retry_after_s
 from headgate.net.urls import join_url
 from headgate.ports.transport import Headers, Request, Response, Timeouts, Transport
 

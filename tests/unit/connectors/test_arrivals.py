@@ -13,7 +13,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.unit.connectors.test_aiohttp_transport import opened, serving
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import Transient
@@ -28,6 +27,7 @@ from headgate.model.job import Lane
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Transport
 from tests.unit.connectors.fakes import START
+from tests.unit.net.test_aiohttp_transport import opened, serving
 
 #: The others are treated as one of the first.
 METHODS = [

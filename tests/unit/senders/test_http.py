@@ -10,14 +10,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.connectors.test_aiohttp_transport import (
-    LOOPBACK,
-    Serve,
-    answering,
-    endless,
-    serving,
-    silent,
-)
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import AddressRefused, Malformed, Transient
@@ -40,6 +32,14 @@ from headgate.senders import http as http_sender
 from headgate.senders.http import ANSWER_BYTES_MAX, REFUSALS, REJECTIONS, HttpSender
 from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer
 from tests.unit.model.test_delivery import make_message
+from tests.unit.net.test_aiohttp_transport import (
+    LOOPBACK,
+    Serve,
+    answering,
+    endless,
+    serving,
+    silent,
+)
 
 KEY = "k3y-0f-0urs"
 TARGET = Target(name="local", url="https://api.example.com/local/", key=Secret(KEY))

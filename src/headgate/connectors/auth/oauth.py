@@ -36,8 +36,8 @@ from headgate.base.errors import (
 from headgate.base.redact import redact
 from headgate.base.secret import Secret
 from headgate.connectors.auth.tokens import InHeader, Placement
-from headgate.connectors.http.answers import retry_after_s
 from headgate.model.connection import Tokens
+from headgate.net.retry_after import retry_after_s
 from headgate.net.urls import join_url, origin_of
 from headgate.ports.auth import Auth, AuthContext, Consent, TokenPlacement
 from headgate.ports.transport import Headers, Request, Response, Timeouts

@@ -4,10 +4,8 @@ A connector's own classifier comes first, because providers hide errors in 200s 
 returns None, the status decides.
 """
 
-import math
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 
 import msgspec
 
@@ -19,11 +17,8 @@ from headgate.base.errors import (
     Terminal,
     Transient,
 )
+from headgate.net.retry_after import retry_after_s, seconds_until
 from headgate.ports.transport import Headers, Response, without_query
-
-#: Bounds of Retry-After: a provider may say "in a year", or "a second ago".
-RETRY_AFTER_S_MAX = 24 * 3600.0
-RETRY_AFTER_S_MIN = 1.0
 
 _TOO_EARLY, _TIME_OUT, _TOO_MANY = 425, 408, 429
 
@@ -73,44 +68,5 @@ def throttled_s(verdict: Throttled, headers: Headers, now: datetime) -> float | 
     if verdict.retry_after_s is not None:
         return verdict.retry_after_s
     if verdict.until is not None:
-        return _seconds_until(verdict.until, headers, now)
+        return seconds_until(verdict.until, headers, now)
     return retry_after_s(headers, now)
-
-
-def retry_after_s(headers: Headers, now: datetime) -> float | None:
-    """Return how long the provider asks to wait; None if it does not say."""
-    value = (headers.get("retry-after") or "").strip()
-    if not value:
-        return None
-    seconds = _as_seconds(value)
-    if seconds is not None:
-        return _bounded(seconds)
-    until = _as_date(value)
-    return None if until is None else _seconds_until(until, headers, now)
-
-
-def _seconds_until(until: datetime, headers: Headers, now: datetime) -> float:
-    """How long that is, by the provider's own clock if the response has it: ours may be wrong."""
-    here = _as_date(headers.get("date") or "") or now
-    return _bounded((until - here) / timedelta(seconds=1))
-
-
-def _bounded(seconds: float) -> float:
-    return min(max(seconds, RETRY_AFTER_S_MIN), RETRY_AFTER_S_MAX)
-
-
-def _as_seconds(text: str) -> float | None:
-    try:
-        seconds = float(text)
-    except (ValueError, OverflowError):
-        return None
-    return None if math.isnan(seconds) else seconds
-
-
-def _as_date(text: str) -> datetime | None:
-    try:
-        at = parsedate_to_datetime(text)
-        # "-0000" says that the zone is not known; HTTP has only one.
-        return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None

@@ -35,12 +35,12 @@ from headgate.connectors.http.answers import (
     Throttled,
     Verdict,
     classify_status,
-    retry_after_s,
     throttled_s,
 )
 from headgate.connectors.http.api import Api
 from headgate.connectors.http.rates import read_safely
 from headgate.connectors.http.redirects import PERMANENT, RedirectMemory
+from headgate.net.retry_after import retry_after_s
 from headgate.net.urls import Origin, join_url, origin_of, resolve_location
 from headgate.policy.retry import backoff
 from headgate.ports.auth import TokenPlacement

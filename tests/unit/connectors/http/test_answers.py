@@ -16,7 +16,8 @@ from headgate.base.errors import (
     Terminal,
     Transient,
 )
-from headgate.connectors.http.answers import Throttled, classify_status, retry_after_s, throttled_s
+from headgate.connectors.http.answers import Throttled, classify_status, throttled_s
+from headgate.net.retry_after import retry_after_s
 from headgate.ports.transport import Headers, Response
 from tests.unit.connectors.fakes import START
 

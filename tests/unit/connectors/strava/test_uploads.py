@@ -29,7 +29,7 @@ from headgate.connectors.strava.uploads import (
     duplicate_of,
 )
 from tests.unit.connectors.fakes import START, Answer, Bench, FakeAccess, answer
-from tests.unit.connectors.test_multipart import parsed
+from tests.unit.connectors.http.test_multipart import parsed
 
 URL = "https://www.strava.com/api/v3"
 PROCESSING = "Your activity is still being processed."

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.errors import Malformed
-from headgate.connectors.http.unpacking import Body
+from headgate.net.unpacking import Body
 
 
 def gathered(encoding: str, *pieces: bytes, bytes_max: int = 1_000) -> bytes:
