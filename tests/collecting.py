@@ -67,7 +67,7 @@ async def put(
 async def stuck(app: App, the_id: str, collection: Collection = ATTACHMENTS, **fields: Any) -> Item:
     """An item that has failed for good."""
     new = await put(app, the_id, collection, **fields)
-    store = app._runtime.fetching.items
+    store = app.items._store
     [claimed] = await store.claim(
         new.collection, new.connection_id, limit=1, lease=timedelta(minutes=1), worker="w"
     )

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from collections.abc import Sequence
 from datetime import date, datetime
 from functools import cache
 from typing import Any
@@ -13,12 +14,13 @@ from headgate.base.encoding import from_json
 from headgate.model.job import Job
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.address import DynamoAddress
+from headgate.store.dynamodb.at_once import gather
 from headgate.store.dynamodb.attributes import from_attributes
 from headgate.store.dynamodb.definition import definition
 from headgate.store.dynamodb.job_items import changing_attributes
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
-from headgate.store.dynamodb.writes import Update, set_and_remove
+from headgate.store.dynamodb.writes import Put, Update, set_and_remove
 from tests.dynamo_faults import FaultyClient
 from tests.emulators import CREDENTIALS, PROCESS
 
@@ -121,6 +123,11 @@ async def rewrite(store: DynamoStore, job: Job) -> None:
     await store.table.write(
         Update(at=store.key(job.id), change=set_and_remove(written), values=written)
     )
+
+
+async def fill(table: DynamoTable, items: Sequence[dict[str, Any]]) -> None:
+    """Write these items."""
+    await gather(table.write(Put(item=item)) for item in items)
 
 
 async def scan(table: DynamoTable) -> dict[tuple[str, str], dict[str, Any]]:

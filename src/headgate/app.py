@@ -185,7 +185,9 @@ class App:
             entitlement=entitlement,
         )
 
-    def _item_fetcher(self) -> ItemFetcher:
+    def _item_fetcher(self) -> ItemFetcher | None:
+        if self.database.items is None:
+            return None
         return ItemFetcher(
             items=self.database.items,
             clock=self.clock,
@@ -284,6 +286,7 @@ class App:
     @property
     def items(self) -> Items:
         """Items: things that are fetched one by one."""
+        having(self.database, "items", self.database.items)
         return Items(self._runtime)
 
     @property

@@ -9,12 +9,12 @@ from pytest_asyncio import is_async_test
 from sqlalchemy import delete
 
 from headgate.base.clock import ManualClock
-from headgate.ports.items import ItemStore
 from headgate.ports.limiter import Limiter
 from headgate.ports.store import Store
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.sql.database import Database
+from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.limiter import SqlLimiter
 from headgate.store.sql.outbox import SqlOutbox
 from headgate.store.sql.postgres import PostgresDatabase
@@ -32,7 +32,6 @@ from tests.conformance.databases import (
     shared_fixture,
     stores_of,
 )
-from tests.conformance.leased_types import DYNAMO_TYPES
 from tests.conformance.query_plans import Crowd
 
 #: Moto copies the whole table for each transaction.
@@ -77,7 +76,7 @@ def _is_wanted(item: pytest.Item, seen: set[str]) -> bool:
     backends = [each for each in values.values() if each in EMULATORS]
     if not backends:
         return True
-    if values.get("type_name", "job") not in DYNAMO_TYPES:
+    if values.get("type_name", "job") != "job":
         return False
     if any(type(each) is int and each > ROWS_ON_EMULATORS_MAX for each in values.values()):
         return False
@@ -147,9 +146,9 @@ def any_stores(any_opened: Database | DynamoTable, clock: ManualClock) -> Stores
 
 
 @pytest.fixture
-def items(any_stores: Stores) -> ItemStore:
-    """Items on each kind of database in turn; there are none yet."""
-    return any_stores.items
+def items(database: Database) -> SqlItems:
+    """Items on each SQL database in turn; there are none yet."""
+    return SqlItems(database)
 
 
 @pytest.fixture

@@ -16,13 +16,11 @@ from headgate.ports.api_keys import ApiKeyStore
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import ConnectAttemptStore
 from headgate.ports.idempotency import IdempotencyStore
-from headgate.ports.items import ItemStore
 from headgate.ports.users import UserStore
 from headgate.store.dynamodb.api_keys import DynamoApiKeys
 from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
 from headgate.store.dynamodb.connections import DynamoConnections
 from headgate.store.dynamodb.idempotency import DynamoIdempotency
-from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.users import DynamoUsers
 from headgate.store.sql.database import Database, Operation
@@ -113,9 +111,6 @@ class Stores(Protocol):
     @property
     def idempotency(self) -> IdempotencyStore: ...
 
-    @property
-    def items(self) -> ItemStore: ...
-
 
 def stores_of(database: Database | DynamoTable, clock: ManualClock) -> Stores:
     """The stores in a database, which must be open."""
@@ -133,7 +128,6 @@ class DynamoStores:
         self.attempts = DynamoConnectAttempts(table)
         self.api_keys = DynamoApiKeys(table)
         self.idempotency = DynamoIdempotency(table)
-        self.items = DynamoItems(table)
 
 
 # ---- on Postgres, where two transactions run at once ---------------------------------------------

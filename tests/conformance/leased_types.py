@@ -23,7 +23,6 @@ from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.items import NewItem
 from headgate.ports.store import ChunkWork
-from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.leases import DynamoLeases
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
@@ -144,10 +143,8 @@ class ItemRows(LeasedRows):
         "abandon": lambda item: Settlement(item_changes.abandon(item)),
     }
 
-    def __init__(self, database: Database | DynamoTable) -> None:
-        self._port = (
-            DynamoItems(database) if isinstance(database, DynamoTable) else SqlItems(database)
-        )
+    def __init__(self, database: Database) -> None:
+        self._port = SqlItems(database)
         super().__init__(self._port)
 
     async def add(self, count: int) -> list[str]:
@@ -209,5 +206,3 @@ TYPES: dict[str, Callable[[Any], LeasedRows]] = {
     "item": ItemRows,
     "delivery": DeliveryRows,
 }
-#: Those that can be stored in DynamoDB.
-DYNAMO_TYPES = ("job", "item")

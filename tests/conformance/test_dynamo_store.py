@@ -16,12 +16,10 @@ from headgate.model.lease import Claim
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState, ReceiptState
 from headgate.model.worker import Abilities
-from headgate.ports.items import Deletion
 from headgate.ports.store import ChunkWork, JobFilter, RecordFilter
 from headgate.store.dynamodb import keys, records
 from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX, from_attributes, item_size
 from headgate.store.dynamodb.client import TRIES_MAX
-from headgate.store.dynamodb.item_store import DynamoItems
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
 from tests import dynamo
@@ -150,8 +148,7 @@ async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_j
         {"pk": keys.job(old.id)[0], "sk": keys.event_sk(number), "told": ["x" * 100_000]}
         for number in range(100, 118)
     ]
-    for begin in range(0, len(told), 9):
-        await store.table.write_batch(told[begin : begin + 9])
+    await dynamo.fill(store.table, told)
     await settled(store, change.succeed(old, tally(), {}))
     for _ in range(60):
         clock.advance(1)
@@ -507,17 +504,6 @@ async def test_a_record_that_another_job_stores_in_between_is_counted_as_it_was_
 
     assert counts(await bring(store, mine, record)) == (0, 1, 0)
     assert await held(store, mine) == [record]
-
-
-async def test_a_record_that_is_deleted_in_between_stays_deleted(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
-) -> None:
-    job = await run_one(store)
-    gone = Deletion(connection_id=job.connection_id, stored_as=[job.sync], keys=["a"])
-    meanwhile("batch_get_item", lambda: DynamoItems(elsewhere.table).delete(gone))
-
-    assert counts(await bring(store, job, Record("a", {}), Record("b", {}))) == (1, 0, 0)
-    assert await held(store, job) == [Record("b", {})]
 
 
 # ---- answers that are lost ---------------------------------------------------------------------

@@ -67,11 +67,11 @@ async def test_a_transaction_writes_all_or_nothing(table: DynamoTable) -> None:
 
 async def test_many_items_are_written_read_and_deleted(table: DynamoTable) -> None:
     items = [{"pk": "many", "sk": f"{number:03d}", "n": number} for number in range(230)]
-    await table.write_batch(items)
+    await dynamo.fill(table, items)
     keys = [("many", f"{number:03d}") for number in range(230)]
     found = await table.get_many([*keys, ("many", "none")], ["n"])
     assert [found[key]["n"] for key in keys] == list(range(230))
-    await table.write_batch(deletes=keys[:200])
+    await table.delete_many(keys[:200])
     left = await table.query_all(KeyRange(pk="many"), limit=1000)
     assert [item["n"] for item in left] == list(range(200, 230))
 
@@ -82,10 +82,10 @@ async def test_what_is_left_undone_of_a_batch_is_asked_for_again_some_times(
     items = [{"pk": "many", "sk": f"{number:03d}"} for number in range(20)]
     keys = [(item["pk"], item["sk"]) for item in items]
 
+    await dynamo.fill(table, items)
     client.batch_max = 4
-    await table.write_batch(items)
     assert set(await table.get_many(keys)) == set(keys)
-    await table.write_batch(deletes=keys[:15])
+    await table.delete_many(keys[:15])
     client.batch_max = None
     assert set(await table.get_many(keys)) == set(keys[15:])
 
@@ -93,7 +93,7 @@ async def test_what_is_left_undone_of_a_batch_is_asked_for_again_some_times(
     with pytest.raises(StoreUnavailable):
         await table.get_many(keys)
     with pytest.raises(StoreUnavailable):
-        await table.write_batch(items)
+        await table.delete_many(keys)
 
 
 async def test_more_than_a_megabyte_is_counted_whole(
@@ -122,7 +122,7 @@ async def test_a_filtered_range_reads_little_where_most_match_and_all_where_few_
     table: DynamoTable, client: FaultyClient
 ) -> None:
     items = [{"pk": "many", "sk": f"{n:03d}", "even": n % 2 == 0} for n in range(200)]
-    await table.write_batch(items)
+    await dynamo.fill(table, items)
 
     async def read(even: bool, first: str, limit: int) -> tuple[int, list[int | None]]:
         client.requests.clear()

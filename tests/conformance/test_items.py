@@ -1,4 +1,4 @@
-"""Items on every database: registering, claiming, fencing, rescuing, and what a row may say."""
+"""Items on both SQL databases: registering, claiming, fencing, rescuing, and what a row may say."""
 
 import itertools
 from collections.abc import Sequence
@@ -20,12 +20,11 @@ from headgate.model.job import Lane
 from headgate.model.lease import Claim
 from headgate.model.states import ItemState
 from headgate.policy.items import ItemRetryPolicy
-from headgate.ports.items import ItemStore, NewItem, RegisterResult
-from headgate.store.dynamodb.item_store import DynamoItems
+from headgate.ports.items import NewItem, RegisterResult
 from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from headgate.store.sql.tables import items as items_table
-from tests import dynamo, stores
+from tests import stores
 from tests.stores import LEASE, START
 
 STREAMS = "strava.streams"
@@ -51,7 +50,7 @@ def new_item(**fields: Any) -> NewItem:
     return NewItem(**given)
 
 
-async def registered(items: ItemStore, count: int, **fields: Any) -> list[str]:
+async def registered(items: SqlItems, count: int, **fields: Any) -> list[str]:
     """Register so many; their ids, the oldest first."""
     found = [new_item(**fields) for _ in range(count)]
     await items.register(found)
@@ -59,7 +58,7 @@ async def registered(items: ItemStore, count: int, **fields: Any) -> list[str]:
 
 
 async def claim(
-    items: ItemStore,
+    items: SqlItems,
     limit: int = 1,
     *,
     connection_id: str = "connection_1",
@@ -72,7 +71,7 @@ async def claim(
     )
 
 
-async def claim_one(items: ItemStore, **fields: Any) -> Item:
+async def claim_one(items: SqlItems, **fields: Any) -> Item:
     """Register an item and claim it; nothing else may be due."""
     [item_id] = await registered(items, 1, **fields)
     [item] = await claim(items)
@@ -81,7 +80,7 @@ async def claim_one(items: ItemStore, **fields: Any) -> Item:
 
 
 async def settled(
-    items: ItemStore, made: change.ItemChange, document: Document | None = None
+    items: SqlItems, made: change.ItemChange, document: Document | None = None
 ) -> Item:
     """Apply a change that must take effect."""
     [after] = await items.settle_many([(made, document)])
@@ -91,27 +90,21 @@ async def settled(
     return after
 
 
-async def lost(items: ItemStore, made: change.ItemChange, document: Document | None = None) -> bool:
+async def lost(items: SqlItems, made: change.ItemChange, document: Document | None = None) -> bool:
     """Whether the change came too late, and nothing at all was written."""
     before = await everything(items)
     [after] = await items.settle_many([(made, document)])
     return after is None and await everything(items) == before
 
 
-async def everything(items: ItemStore) -> Any:
+async def everything(items: SqlItems) -> Any:
     """All that the database holds: compare two to see that nothing was written between."""
-    if isinstance(items, DynamoItems):
-        return await dynamo.scan(items.table)
-    assert isinstance(items, SqlItems)
     return await items.database.read(stores.contents)
 
 
-async def count_rows(items: ItemStore) -> tuple[int, int]:
+async def count_rows(items: SqlItems) -> tuple[int, int]:
     """How many items are stored, and how many documents."""
     found = await everything(items)
-    if isinstance(items, DynamoItems):
-        sort_keys = [sk for _, sk in found]
-        return sort_keys.count("item"), sum(sk.startswith("doc#") for sk in sort_keys)
     return len(found["items"]), len(found["item_documents"])
 
 
@@ -125,7 +118,7 @@ DOCUMENT = Document.of_json({"time": [0, 1, 2]}, {"points": 3})
 # ---- registering -------------------------------------------------------------------------------
 
 
-async def test_an_item_is_registered_once_and_is_due_at_once(items: ItemStore) -> None:
+async def test_an_item_is_registered_once_and_is_due_at_once(items: SqlItems) -> None:
     found = new_item()
 
     first = await items.register([found])
@@ -142,7 +135,7 @@ async def test_an_item_is_registered_once_and_is_due_at_once(items: ItemStore) -
 
 
 async def test_what_has_no_id_is_unavailable_without_a_request_until_it_has_one(
-    items: ItemStore,
+    items: SqlItems,
 ) -> None:
     # Given two without an id at the provider, which nobody can claim
     first, second = new_item(external_id=None), new_item(external_id=None)
@@ -162,7 +155,7 @@ async def test_what_has_no_id_is_unavailable_without_a_request_until_it_has_one(
 
 
 async def test_what_has_ended_is_not_set_going_or_hurried_by_being_found_again(
-    items: ItemStore,
+    items: SqlItems,
 ) -> None:
     for unavailable in (True, False):
         item = await claim_one(items)
@@ -175,9 +168,9 @@ async def test_what_has_ended_is_not_set_going_or_hurried_by_being_found_again(
         assert (found.state, found.lane) == (ended.state, Lane.COLD)
 
 
-async def test_many_are_registered_together(items: ItemStore) -> None:
+async def test_many_are_registered_together(items: SqlItems) -> None:
     # More than one statement takes; an emulator would take long.
-    many = 2500 if isinstance(items, SqlItems) else 80
+    many = 2500
     found = [new_item(external_id=None if n % 2 else f"many_{n}") for n in range(many)]
     assert await items.register(found) == RegisterResult(many, 0)
 
@@ -188,7 +181,7 @@ async def test_many_are_registered_together(items: ItemStore) -> None:
 # ---- claiming ----------------------------------------------------------------------------------
 
 
-async def test_a_claim_takes_the_oldest_first_and_hot_before_all(items: ItemStore) -> None:
+async def test_a_claim_takes_the_oldest_first_and_hot_before_all(items: SqlItems) -> None:
     old, middle = await registered(items, 2)
     [hot] = await registered(items, 1, lane=Lane.HOT)
     [young] = await registered(items, 1)
@@ -199,7 +192,7 @@ async def test_a_claim_takes_the_oldest_first_and_hot_before_all(items: ItemStor
     assert ids(await claim(items, 3)) == [young]
 
 
-async def test_a_claim_is_of_one_connection_and_one_collection(items: ItemStore) -> None:
+async def test_a_claim_is_of_one_connection_and_one_collection(items: SqlItems) -> None:
     [mine] = await registered(items, 1, connection_id="connection_1")
     [other] = await registered(items, 1, connection_id="connection_2")
     [elsewhere] = await registered(items, 1, collection="strava.laps")
@@ -210,7 +203,7 @@ async def test_a_claim_is_of_one_connection_and_one_collection(items: ItemStore)
     assert ids(taken) == [elsewhere]
 
 
-async def test_what_is_registered_again_as_hot_goes_first(items: ItemStore) -> None:
+async def test_what_is_registered_again_as_hot_goes_first(items: SqlItems) -> None:
     # Given three, of which the youngest is asked for
     old, _, wanted = await registered(items, 3)
     asked = new_item(id=wanted, lane=Lane.HOT)
@@ -224,7 +217,7 @@ async def test_what_is_registered_again_as_hot_goes_first(items: ItemStore) -> N
 
 
 async def test_the_next_is_due_when_it_waits_for_that_or_anothers_claim_ends(
-    items: ItemStore,
+    items: SqlItems,
 ) -> None:
     # Given nothing, then one that another has, then one that waits for less than that
     assert await items.next_due_s(STREAMS, "connection_1") is None
@@ -245,7 +238,7 @@ async def test_the_next_is_due_when_it_waits_for_that_or_anothers_claim_ends(
     assert await items.next_due_s(STREAMS, "connection_1") is None
 
 
-async def test_only_what_waits_is_claimed(items: ItemStore) -> None:
+async def test_only_what_waits_is_claimed(items: SqlItems) -> None:
     for state in ItemState:
         item = await brought_to(items, state)
 
@@ -255,7 +248,7 @@ async def test_only_what_waits_is_claimed(items: ItemStore) -> None:
         assert ids(again) == ([item.id] if waits else [])
 
 
-async def brought_to(items: ItemStore, state: ItemState) -> Item:
+async def brought_to(items: SqlItems, state: ItemState) -> Item:
     """An item in that state; where it waits, it is due."""
     item = await claim_one(items)
     match state:
@@ -274,7 +267,7 @@ async def brought_to(items: ItemStore, state: ItemState) -> Item:
 
 
 async def test_a_failure_waits_its_time_and_the_third_waits_for_an_operator(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     # Given an item that fails twice, and waits each time
     item = await claim_one(items)
@@ -303,7 +296,7 @@ async def test_a_failure_waits_its_time_and_the_third_waits_for_an_operator(
 
 
 async def test_a_deferral_waits_until_the_reset_and_burns_no_try(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     item = await claim_one(items)
     quarter = timedelta(seconds=900)
@@ -322,7 +315,7 @@ async def test_a_deferral_waits_until_the_reset_and_burns_no_try(
 
 
 async def test_a_reset_starts_an_item_afresh_from_every_state_and_shuts_its_holder_out(
-    items: ItemStore,
+    items: SqlItems,
 ) -> None:
     for state in ItemState:
         item = await brought_to(items, state)
@@ -337,7 +330,7 @@ async def test_a_reset_starts_an_item_afresh_from_every_state_and_shuts_its_hold
         assert ids(await claim(items)) == [item.id]
 
 
-async def test_of_a_batch_the_lost_ones_leave_no_document(items: ItemStore) -> None:
+async def test_of_a_batch_the_lost_ones_leave_no_document(items: SqlItems) -> None:
     await registered(items, 2)
     first, second = await claim(items, 2)
     await settled(items, change.release(second))
@@ -352,7 +345,7 @@ async def test_of_a_batch_the_lost_ones_leave_no_document(items: ItemStore) -> N
 
 
 async def test_an_item_that_takes_down_every_worker_is_left_alone_in_the_end(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     known = {STREAMS: Collection(name=STREAMS, title="Streams")}
     item = await claim_one(items)
@@ -371,7 +364,7 @@ async def test_an_item_that_takes_down_every_worker_is_left_alone_in_the_end(
 
 
 async def test_a_collection_says_how_many_workers_an_item_may_take_down(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     # Given an item of a collection that forgives nothing, and one that nobody here has declared
     strict = Collection(name=STREAMS, title="Streams", retry=ItemRetryPolicy(crashes_max=1))
@@ -387,7 +380,7 @@ async def test_a_collection_says_how_many_workers_an_item_may_take_down(
 
 
 async def test_an_item_may_fail_more_often_than_most_and_is_claimed_again(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     item = await claim_one(items)
     for failures in range(1, 12):

@@ -1,4 +1,4 @@
-"""Documents and counts of items, on both databases."""
+"""Documents and counts of items, on both SQL databases."""
 
 import gzip
 import json
@@ -16,10 +16,11 @@ from headgate.model import item as change
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
-from headgate.ports.items import ItemCounts, ItemStore, RegisterResult
+from headgate.ports.items import ItemCounts, RegisterResult
+from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.database import Database
 from headgate.store.sql.item_store import SqlItems
 from tests import stores
-from tests.conformance.databases import Stores
 from tests.conformance.test_connections import added
 from tests.conformance.test_items import (
     DOCUMENT,
@@ -41,7 +42,7 @@ DAY = timedelta(days=1)
 
 
 async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encoded(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     # Given an item that was fetched
     item = await claim_one(items)
@@ -66,7 +67,7 @@ async def test_a_document_is_stored_with_the_success_and_served_as_it_was_encode
     assert stored.fetched_at == clock.now()
 
 
-async def test_a_document_is_any_bytes_of_any_media_type(items: ItemStore) -> None:
+async def test_a_document_is_any_bytes_of_any_media_type(items: SqlItems) -> None:
     for body in (b"", bytes(range(256)) * 300):
         item = await claim_one(items)
         await settled(items, change.succeed(item), Document(media_type="image/png", body=body))
@@ -80,7 +81,7 @@ async def test_a_document_is_any_bytes_of_any_media_type(items: ItemStore) -> No
 
 
 async def test_equal_documents_are_equal_bytes_and_others_have_another_hash(
-    items: ItemStore,
+    items: SqlItems,
 ) -> None:
     await registered(items, 3)
     first, second, third = await claim(items, 3)
@@ -95,7 +96,7 @@ async def test_equal_documents_are_equal_bytes_and_others_have_another_hash(
     assert another.hash != one.hash
 
 
-async def test_what_is_fetched_anew_takes_the_place_of_what_was_there(items: ItemStore) -> None:
+async def test_what_is_fetched_anew_takes_the_place_of_what_was_there(items: SqlItems) -> None:
     # Given a document, and an item that was reset after it
     item = await claim_one(items)
     await settled(items, change.succeed(item), DOCUMENT)
@@ -114,7 +115,7 @@ async def test_what_is_fetched_anew_takes_the_place_of_what_was_there(items: Ite
     assert await count_rows(items) == (1, 1)
 
 
-async def test_without_a_document_the_state_alone_is_served(items: ItemStore) -> None:
+async def test_without_a_document_the_state_alone_is_served(items: SqlItems) -> None:
     made: tuple[Callable[[Item], change.ItemChange], ...] = (
         lambda item: change.fail(item, error="Malformed: x", after=MINUTE),
         lambda item: change.defer(item, after=timedelta(minutes=1), error="429"),
@@ -130,7 +131,7 @@ async def test_without_a_document_the_state_alone_is_served(items: ItemStore) ->
 
 
 async def test_a_success_is_never_without_a_document_of_bytes_nor_a_failure_with_one(
-    items: ItemStore,
+    items: SqlItems,
 ) -> None:
     item = await claim_one(items)
     text: Any = "a text"
@@ -147,7 +148,7 @@ async def test_a_success_is_never_without_a_document_of_bytes_nor_a_failure_with
     assert (await items.get(item.id)).state is ItemState.FETCHING
 
 
-async def test_another_users_item_is_as_if_it_were_not_there(items: ItemStore) -> None:
+async def test_another_users_item_is_as_if_it_were_not_there(items: SqlItems) -> None:
     item = await claim_one(items)
     await settled(items, change.succeed(item), DOCUMENT)
 
@@ -161,7 +162,7 @@ async def test_another_users_item_is_as_if_it_were_not_there(items: ItemStore) -
 # ---- listing and counting ----------------------------------------------------------------------
 
 
-async def test_items_are_listed_by_user_and_state_page_by_page(items: ItemStore) -> None:
+async def test_items_are_listed_by_user_and_state_page_by_page(items: SqlItems) -> None:
     mine = await registered(items, 5)
     await registered(items, 2, user_id="user_2")
     await claim(items, 2)
@@ -177,7 +178,7 @@ async def test_items_are_listed_by_user_and_state_page_by_page(items: ItemStore)
 
 
 async def test_the_census_tells_every_state_and_how_often_the_failed_have_failed(
-    items: ItemStore,
+    items: SqlItems,
 ) -> None:
     # Given one of each, and some that failed more than once
     await registered(items, 10)
@@ -205,7 +206,7 @@ async def test_the_census_tells_every_state_and_how_often_the_failed_have_failed
     assert await items.count_stuck(STREAMS) == 2
 
 
-async def test_retries_are_told_by_their_number(items: ItemStore, clock: ManualClock) -> None:
+async def test_retries_are_told_by_their_number(items: SqlItems, clock: ManualClock) -> None:
     await registered(items, 3)
     for _ in range(2):
         # The oldest fails every time, the next only the first time.
@@ -219,7 +220,7 @@ async def test_retries_are_told_by_their_number(items: ItemStore, clock: ManualC
     assert (await items.count_items(STREAMS)).retries == {2: 1, 3: 1}
 
 
-async def test_progress_is_a_users_own(items: ItemStore) -> None:
+async def test_progress_is_a_users_own(items: SqlItems) -> None:
     await registered(items, 3)
     await registered(items, 5, user_id="user_2", connection_id="connection_2")
     [item] = await claim(items)
@@ -233,7 +234,7 @@ async def test_progress_is_a_users_own(items: ItemStore) -> None:
 
 
 async def test_refusals_by_the_limit_are_counted_for_a_day_also_after_a_success(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     # Given two that were refused, one by the provider and one by our own budget
     await registered(items, 2)
@@ -249,7 +250,7 @@ async def test_refusals_by_the_limit_are_counted_for_a_day_also_after_a_success(
 
 
 async def test_the_progress_of_a_connection_is_what_is_left_of_its_items(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     # Given items in several states, of two lanes, collections and connections
     for item in await _claimed(items, 4):
@@ -287,7 +288,7 @@ async def test_the_progress_of_a_connection_is_what_is_left_of_its_items(
     assert await items.progress_of_connections([]) == {}
 
 
-async def _claimed(items: ItemStore, count: int) -> Sequence[Item]:
+async def _claimed(items: SqlItems, count: int) -> Sequence[Item]:
     """So many items, whose ids end in as many different digits."""
     await items.register([new_item(id=f"counted_{number}") for number in range(count)])
     return await claim(items, count)
@@ -296,7 +297,7 @@ async def _claimed(items: ItemStore, count: int) -> Sequence[Item]:
 # ---- forgetting --------------------------------------------------------------------------------
 
 
-async def test_a_connections_items_are_forgotten_with_their_documents(items: ItemStore) -> None:
+async def test_a_connections_items_are_forgotten_with_their_documents(items: SqlItems) -> None:
     # Given a connection with documents, and another
     await registered(items, 3)
     await items.register([new_item(external_id=None)])
@@ -314,12 +315,12 @@ async def test_a_connections_items_are_forgotten_with_their_documents(items: Ite
 
 
 async def test_nothing_is_registered_for_a_connection_that_was_removed(
-    items: ItemStore, any_stores: Stores
+    items: SqlItems, database: Database
 ) -> None:
     # Given a connection that was removed while somebody looked for its items
     unknown = new_item(connection_id="conn_1", external_id=None)
     await items.register([unknown])
-    accounts = any_stores.connections
+    accounts = SqlConnections(database)
     await added(accounts)
     await accounts.remove("conn_1")
 
@@ -336,10 +337,10 @@ async def test_nothing_is_registered_for_a_connection_that_was_removed(
 
 
 async def test_what_removed_connections_left_is_forgotten_some_at_a_time(
-    items: ItemStore, any_stores: Stores, clock: ManualClock
+    items: SqlItems, database: Database, clock: ManualClock
 ) -> None:
     # Given two connections that were removed before their items were, and one that is there
-    accounts = any_stores.connections
+    accounts = SqlConnections(database)
     for number, account in ((1, "athlete 7"), (2, "athlete 8"), (3, "athlete 9")):
         await added(accounts, f"conn_{number}", external_id=account)
         await registered(items, 3, connection_id=f"conn_{number}")
@@ -355,8 +356,6 @@ async def test_what_removed_connections_left_is_forgotten_some_at_a_time(
     assert sorted(counts) == [0, 1, 1, 2, 2] and counts[-1] == 0
     assert await count_rows(items) == (3, 0)
     assert {item.connection_id for item in await items.list_items(None, limit=9)} == {"conn_3"}
-    if not isinstance(items, SqlItems):
-        return
     # And they are remembered for a week.
     rows = await items.database.read(stores.contents)
     assert len(rows["removed_connections"]) == 2
@@ -366,9 +365,9 @@ async def test_what_removed_connections_left_is_forgotten_some_at_a_time(
 
 
 async def test_what_is_not_yet_forgotten_is_remembered_however_old(
-    items: ItemStore, any_stores: Stores, clock: ManualClock
+    items: SqlItems, database: Database, clock: ManualClock
 ) -> None:
-    accounts = any_stores.connections
+    accounts = SqlConnections(database)
     await added(accounts)
     await registered(items, 3, connection_id="conn_1")
     await accounts.remove("conn_1")

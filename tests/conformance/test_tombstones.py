@@ -1,10 +1,9 @@
-"""Deletions on every database: what a provider deleted stays deleted, whoever is reading it."""
+"""Deletions on both SQL databases: what a provider deleted stays deleted, whoever is reading it."""
 
 import asyncio
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from headgate.base.clock import ManualClock
@@ -13,8 +12,8 @@ from headgate.model import item as change
 from headgate.model.job import Job
 from headgate.model.record import Record
 from headgate.model.states import ItemState
-from headgate.ports.items import Deletion, ItemStore, RegisterResult
-from headgate.ports.store import ChunkWork, Store
+from headgate.ports.items import Deletion, RegisterResult
+from headgate.ports.store import ChunkWork
 from headgate.store.deletions import TOMBSTONES_KEPT
 from headgate.store.sql import items as item_rows
 from headgate.store.sql.connections import SqlConnections
@@ -41,12 +40,6 @@ ONE = Record("1", {"name": "Morning Run"})
 TWO = Record("2", {"name": "Evening Run"})
 
 
-@pytest.fixture
-def sql_items(database: Database) -> SqlItems:
-    """Items on each SQL database in turn."""
-    return SqlItems(database)
-
-
 def deletion(*item_ids: str, **fields: Any) -> Deletion:
     return Deletion(**{"connection_id": "connection_1", "item_ids": item_ids, **fields})
 
@@ -57,7 +50,7 @@ def deletion_of_record(job: Job, key: str) -> Deletion:
     )
 
 
-async def keys(store: Store, job: Job) -> list[str]:
+async def keys(store: SqlStore, job: Job) -> list[str]:
     found = await store.records(job.sync, job.connection_id, limit=100)
     return [record.key for record in found]
 
@@ -66,7 +59,7 @@ async def keys(store: Store, job: Job) -> list[str]:
 
 
 async def test_items_are_deleted_by_their_ids_with_what_was_fetched_for_them(
-    items: ItemStore,
+    items: SqlItems,
 ) -> None:
     item = await claim_one(items)
     await settled(items, change.succeed(item), DOCUMENT)
@@ -81,7 +74,7 @@ async def test_items_are_deleted_by_their_ids_with_what_was_fetched_for_them(
     assert await items.delete(deletion()) == 0
 
 
-async def test_a_deleted_item_is_not_registered_again_and_others_are(items: ItemStore) -> None:
+async def test_a_deleted_item_is_not_registered_again_and_others_are(items: SqlItems) -> None:
     # Given an item that was deleted, and one that was deleted before anybody knew of it
     first, unknown, other = new_item(), new_item(), new_item()
     await items.register([first])
@@ -95,7 +88,7 @@ async def test_a_deleted_item_is_not_registered_again_and_others_are(items: Item
     assert ids(await items.list_items(None, limit=9)) == [other.id]
 
 
-async def test_a_claimed_item_that_is_deleted_is_lost_to_its_worker(items: ItemStore) -> None:
+async def test_a_claimed_item_that_is_deleted_is_lost_to_its_worker(items: SqlItems) -> None:
     item = await claim_one(items)
 
     await items.delete(deletion(item.id))
@@ -104,7 +97,7 @@ async def test_a_claimed_item_that_is_deleted_is_lost_to_its_worker(items: ItemS
     assert await count_rows(items) == (0, 0)
 
 
-async def test_only_items_of_the_connection_are_deleted(items: ItemStore) -> None:
+async def test_only_items_of_the_connection_are_deleted(items: SqlItems) -> None:
     [own] = await registered(items, 1)
     [other] = await registered(items, 1, connection_id="connection_2")
 
@@ -118,7 +111,7 @@ async def test_only_items_of_the_connection_are_deleted(items: ItemStore) -> Non
 
 
 async def test_a_tombstone_serves_its_time_from_the_last_deletion_on(
-    items: ItemStore, clock: ManualClock
+    items: SqlItems, clock: ManualClock
 ) -> None:
     # Given an item that was deleted twice, an hour apart
     new = new_item()
@@ -135,16 +128,14 @@ async def test_a_tombstone_serves_its_time_from_the_last_deletion_on(
     clock.advance(2)
     await items.forget_removed(limit=9)
     assert await items.register([new]) == RegisterResult(1, 0)
-    if isinstance(items, SqlItems):
-        # DynamoDB deletes them by itself, some time after theirs.
-        assert (await items.database.read(stores.contents))["tombstones"] == []
+    assert (await items.database.read(stores.contents))["tombstones"] == []
 
 
-async def test_tombstones_go_with_their_connection(sql_items: SqlItems, database: Database) -> None:
+async def test_tombstones_go_with_their_connection(items: SqlItems, database: Database) -> None:
     connections = SqlConnections(database)
     await added(connections)
-    await sql_items.delete(deletion("conn_1-7", connection_id="conn_1"))
-    await sql_items.delete(deletion("conn_2-7", connection_id="conn_2"))
+    await items.delete(deletion("conn_1-7", connection_id="conn_1"))
+    await items.delete(deletion("conn_2-7", connection_id="conn_2"))
 
     await connections.remove("conn_1")
 
@@ -152,49 +143,49 @@ async def test_tombstones_go_with_their_connection(sql_items: SqlItems, database
     assert connection_id == "conn_2"
     # What is left of the removed one keeps its items out.
     late = new_item(id="conn_1-7", connection_id="conn_1")
-    assert await sql_items.register([late]) == RegisterResult(0, 0)
+    assert await items.register([late]) == RegisterResult(0, 0)
 
 
 # ---- records -----------------------------------------------------------------------------------
 
 
 async def test_records_are_deleted_with_the_items_and_stay_deleted(
-    store: Store, items: ItemStore, clock: ManualClock
+    sql_store: SqlStore, items: SqlItems, clock: ManualClock
 ) -> None:
     # Given records of a job, and one of another connection under the same key
-    job = await bring(store, await run_one(store), ONE, TWO)
-    other = await bring(store, await run_one(store, connection_id="connection_9"), ONE)
+    job = await bring(sql_store, await run_one(sql_store), ONE, TWO)
+    other = await bring(sql_store, await run_one(sql_store, connection_id="connection_9"), ONE)
     [item_id] = await registered(items, 1, connection_id=job.connection_id)
 
     # When one is deleted with its item, while the job brings both again
     assert await items.delete(replace(deletion_of_record(job, "1"), item_ids=[item_id])) == 2
     changed = [Record(each.key, {"name": "changed"}) for each in (ONE, TWO)]
-    job = await bring(store, job, *changed)
+    job = await bring(sql_store, job, *changed)
 
     # Then it stays deleted, and only what was stored is counted
-    assert await keys(store, job) == ["2"]
+    assert await keys(sql_store, job) == ["2"]
     assert (job.summary.inserted, job.summary.updated) == (0, 1)
-    assert await keys(store, other) == ["1"]
+    assert await keys(sql_store, other) == ["1"]
     # And when the tombstone has served its time, the provider's word counts again
     clock.advance(TOMBSTONES_KEPT.total_seconds() + 1)
     await items.forget_removed(limit=9)
-    assert await keys(store, await bring(store, job, ONE)) == ["1", "2"]
+    assert await keys(sql_store, await bring(sql_store, job, ONE)) == ["1", "2"]
 
 
 async def test_a_deleted_record_that_its_provider_reports_as_gone_stays_deleted(
-    store: Store, items: ItemStore
+    sql_store: SqlStore, items: SqlItems
 ) -> None:
     # Given a record that was deleted, and then a chunk that says that it is gone at its provider
-    job = await bring(store, await run_one(store), ONE, TWO)
+    job = await bring(sql_store, await run_one(sql_store), ONE, TWO)
     assert await items.delete(deletion_of_record(job, "1")) == 1
-    job = await bring(store, job, removed=["1", "2", "never there"])
-    assert await keys(store, job) == []
+    job = await bring(sql_store, job, removed=["1", "2", "never there"])
+    assert await keys(sql_store, job) == []
 
     # When a worker brings what it had read before
-    job = await bring(store, job, ONE, TWO)
+    job = await bring(sql_store, job, ONE, TWO)
 
     # Then only what nobody has deleted is stored
-    assert await keys(store, job) == ["2"]
+    assert await keys(sql_store, job) == ["2"]
 
 
 # ---- at the same moment ------------------------------------------------------------------------
@@ -203,26 +194,26 @@ async def test_a_deleted_record_that_its_provider_reports_as_gone_stays_deleted(
 
 @on_postgres
 async def test_a_deletion_takes_what_is_being_registered(
-    sql_items: SqlItems, database: PostgresDatabase, store_url: str
+    items: SqlItems, database: PostgresDatabase, store_url: str
 ) -> None:
     new = new_item()
     moment = database.moment()
     async with under_way(database, lambda tx: item_rows.register(tx, moment, [new])):
-        deleting = asyncio.create_task(sql_items.delete(deletion(new.id)))
+        deleting = asyncio.create_task(items.delete(deletion(new.id)))
         await until_one_waits(store_url)
 
     assert await deleting == 1
-    assert await sql_items.list_items(None, limit=9) == []
+    assert await items.list_items(None, limit=9) == []
 
 
 @on_postgres
 async def test_what_is_being_deleted_is_not_registered(
-    sql_items: SqlItems, database: PostgresDatabase, store_url: str
+    items: SqlItems, database: PostgresDatabase, store_url: str
 ) -> None:
     new = new_item()
     moment, gone = database.moment(), deletion(new.id)
     async with under_way(database, lambda tx: item_rows.delete_for_good(tx, moment, gone)):
-        registering = asyncio.create_task(sql_items.register([new]))
+        registering = asyncio.create_task(items.register([new]))
         await until_one_waits(store_url)
 
     assert await registering == RegisterResult(0, 0)
@@ -230,13 +221,13 @@ async def test_what_is_being_deleted_is_not_registered(
 
 @on_postgres
 async def test_a_deletion_takes_the_records_of_a_chunk_that_is_being_committed(
-    sql_store: SqlStore, sql_items: SqlItems, database: PostgresDatabase, store_url: str
+    sql_store: SqlStore, items: SqlItems, database: PostgresDatabase, store_url: str
 ) -> None:
     job = await run_one(sql_store)
     wanted = job_change.advance(job, tally(), {}), ChunkWork(records=[ONE])
     moment = database.moment()
     async with under_way(database, lambda tx: sql_store.settle_in(tx, moment, [wanted])):
-        deleting = asyncio.create_task(sql_items.delete(deletion_of_record(job, "1")))
+        deleting = asyncio.create_task(items.delete(deletion_of_record(job, "1")))
         await until_one_waits(store_url)
 
     assert await deleting == 1
@@ -245,7 +236,7 @@ async def test_a_deletion_takes_the_records_of_a_chunk_that_is_being_committed(
 
 @on_postgres
 async def test_deletions_do_not_hold_up_a_job_that_waits_for_a_worker(
-    sql_store: SqlStore, sql_items: SqlItems, database: PostgresDatabase
+    sql_store: SqlStore, items: SqlItems, database: PostgresDatabase
 ) -> None:
     [job] = await stores.submit_all(sql_store, [new_job()])
     moment, gone = database.moment(), deletion_of_record(job, "1")

@@ -162,7 +162,7 @@ async def test_items_that_are_tried_again_or_lost_are_counted(world: World) -> N
             raise Malformed("no page")
         if resets:
             resets -= 1
-            await reset_item(app.database.items, item.id)
+            await reset_item(app.items._store, item.id)
         return Document.of_json({})
 
     async def read(ctx: Context) -> Chunk:
@@ -186,7 +186,7 @@ async def test_items_that_are_tried_again_or_lost_are_counted(world: World) -> N
 async def test_an_item_that_is_another_s_when_it_is_given_back_counts_as_lost(world: World) -> None:
     # Given a batch of two that ends with the first, while the second is reset
     async def fetch(ctx: Context, item: Item) -> Document:
-        await reset_item(app.database.items, "second")
+        await reset_item(app.items._store, "second")
         raise RateLimited(timedelta(minutes=1))
 
     async def read(ctx: Context) -> Chunk:
@@ -210,7 +210,7 @@ async def test_items_that_are_taken_from_a_lost_worker_are_counted_as_rescued(wo
     app = await world.app(Sync(name="books", source=ScriptedSource(slowly), collections=[PAGES]))
     await app.items.register([page("page")])
     lease = timedelta(seconds=60)
-    await app.database.items.claim(PAGES.name, "c", limit=1, lease=lease, worker="dead")
+    await app.items._store.claim(PAGES.name, "c", limit=1, lease=lease, worker="dead")
     await app.supervisor().start()
     await world.clock.sleep(62)
 

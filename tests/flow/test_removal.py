@@ -30,7 +30,8 @@ class Place:
 
     def __init__(self, world: World, app: App, connection: Connection) -> None:
         self.world, self.app, self.connection = world, app, connection
-        self.items = app.database.items
+        self.items = app.items._store
+        assert app._runtime.fetching is not None
         self.fetching = app._runtime.fetching
 
     def found(self, *names: str, connection_id: str | None = None) -> list[NewItem]:

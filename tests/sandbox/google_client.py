@@ -46,9 +46,8 @@ class Site:
             "health",
             "v4",
             http=self.http,
-            discoveryServiceUrl=f"{base_url}/$discovery/rest?version={{apiVersion}}",
-            static_discovery=False,
-            cache_discovery=False,
+            client_options={"api_endpoint": base_url},
+            static_discovery=True,
         )
         self.points = self.health.users().dataTypes().dataPoints()
 

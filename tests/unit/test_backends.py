@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headgate import App, Chunk, Context, Schedule, Sync, System, Target, Topic
+from headgate import App, Chunk, Collection, Context, Schedule, Sync, System, Target, Topic
 from headgate.backends.sql import SqlBackend, open_database
 from headgate.base.clock import ManualClock
 from headgate.base.errors import InvalidInput
@@ -35,6 +35,10 @@ def notes(**more: Any) -> Sync:
     return Sync(name="notes", source=ScriptedSource(one_chunk), **more)
 
 
+PAGES = Collection(name="pages", title="Pages")
+PAGING = Sync(name="paging", source=ScriptedSource(one_chunk), collections=[PAGES])
+
+
 @pytest.mark.parametrize(
     ("lacks", "parts", "told"),
     [
@@ -44,6 +48,17 @@ def notes(**more: Any) -> Sync:
             {"systems": [System(name="nights", title="Nights", schedules=[NIGHTLY])]},
             "nights: needs schedules",
         ),
+        (
+            "items",
+            {"systems": [System(name="pages", title="Pages", collections=[PAGES])]},
+            "pages: needs items",
+        ),
+        (
+            "items",
+            {"systems": [System(name="pages", title="Pages", syncs=[PAGING])]},
+            "pages: needs items",
+        ),
+        ("items", {"syncs": [PAGING]}, "paging: needs items"),
         ("outbox", {"targets": [SHOP]}, "target shop: needs an outbox"),
         ("outbox", {"topics": [ORDERS]}, "orders: needs an outbox"),
         (
@@ -66,13 +81,14 @@ def test_an_application_is_refused_that_needs_what_its_database_lacks(
     tmp_path: Path, lacks: str, parts: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(InvalidInput, match=f"{told}, which SQLite does not have"):
-        App(bare(tmp_path, lacks), syncs=[notes()], **parts)
+        App(bare(tmp_path, lacks), **{"syncs": [notes()], **parts})
 
 
 def test_the_rest_of_an_application_works_without_what_it_does_not_use(tmp_path: Path) -> None:
-    app = App(bare(tmp_path, "schedules", "outbox", "tables", "erasures"), syncs=[notes()])
+    app = App(bare(tmp_path, "items", "schedules", "outbox", "tables", "erasures"), syncs=[notes()])
     assert app.database.kind == "SQLite"
     for use in (
+        lambda: app.items,
         lambda: app.schedules,
         lambda: app.outbox,
         lambda: app._database,

@@ -56,18 +56,18 @@ async def put(
 
 async def claim(app: App, item: Item) -> Item:
     """The item, claimed by a worker."""
-    found = await app.database.items.claim(
+    found = await app.items._store.claim(
         item.collection, item.connection_id, limit=100, lease=LEASE, worker="worker-1"
     )
     others = [each for each in found if each.id != item.id]
-    await app.database.items.settle_many([(change.release(each), None) for each in others])
+    await app.items._store.settle_many([(change.release(each), None) for each in others])
     [claimed] = [each for each in found if each.id == item.id]
     return claimed
 
 
 async def settle(app: App, wanted: ItemChange, document: Document | None = None) -> Item:
     """The item after that change."""
-    [item] = await app.database.items.settle_many([(wanted, document)])
+    [item] = await app.items._store.settle_many([(wanted, document)])
     assert item is not None
     return item
 

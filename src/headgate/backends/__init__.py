@@ -68,6 +68,7 @@ def check_needs(
     """Refuse an application that needs what its database does not have, naming what needs it."""
     for what, has, needing in (
         ("an outbox", backend.outbox, [*_with_messages(systems), *_of_outbox(targets)]),
+        ("items", backend.items, [*_with_items(systems, registry)]),
         ("schedules", backend.schedules, [*_with_schedules(systems), *registry.schedules]),
         ("tables of its own", backend.tables, [*_with_tables(systems, registry)]),
     ):
@@ -98,6 +99,14 @@ def _of_outbox(targets: Targets) -> Iterable[str]:
 
 def _with_schedules(systems: Iterable[System]) -> Iterable[str]:
     return (each.name for each in systems if each.schedules)
+
+
+def _with_items(systems: Iterable[System], registry: Registry) -> Iterable[str]:
+    for system in systems:
+        assert not isinstance(system.syncs, str), "a system in an application is configured"
+        if system.collections or any(sync.collections for sync in system.syncs):
+            yield system.name
+    yield from (each.name for each in registry if each.collections)
 
 
 def _with_tables(systems: Iterable[System], registry: Registry) -> Iterable[str]:

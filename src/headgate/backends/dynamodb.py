@@ -1,6 +1,6 @@
 """The backend on one DynamoDB table; hints go over SQS where there are queues.
 
-It has no schedules, no outbox, no tables of systems, and no erasure of users.
+It has no items, no schedules, no outbox, no tables of systems, and no erasure of users.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
     from headgate.store.dynamodb.connections import DynamoConnections
     from headgate.store.dynamodb.idempotency import DynamoIdempotency
-    from headgate.store.dynamodb.item_store import DynamoItems
     from headgate.store.dynamodb.limiter import DynamoLimiter, DynamoLimiterMemory
     from headgate.store.dynamodb.users import DynamoUsers
 
@@ -44,6 +43,7 @@ class DynamoBackend:
     kind = "DynamoDB"
     embedded = False
     erasures = None
+    items = None
     schedules = None
     outbox = None
     outbox_writer = None
@@ -79,13 +79,6 @@ class DynamoBackend:
         from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
 
         return DynamoConnectAttempts(self.table)
-
-    @cached_property
-    def items(self) -> "DynamoItems":
-        """Items and their documents."""
-        from headgate.store.dynamodb.item_store import DynamoItems
-
-        return DynamoItems(self.table)
 
     @cached_property
     def api_keys(self) -> "DynamoApiKeys":

@@ -20,6 +20,7 @@ from headgate.policy.entitlement import Entitlement
 from headgate.ports.api_keys import ApiKeyStore
 from headgate.ports.connections import ConnectAttemptStore, ConnectionStore
 from headgate.ports.erasures import ErasureStore
+from headgate.ports.items import ItemStore
 from headgate.ports.schedules import ScheduleStore
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
@@ -43,7 +44,6 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     rng: random.Random
     registry: Registry
     gates: BudgetGate
-    fetching: ItemFetcher
     chunk_limits: ChunkLimits = ChunkLimits()
     #: The measurements of this process; the default knows no sync, and so measures none.
     measurements: Measurements = msgspec.field(default_factory=Measurements)
@@ -51,6 +51,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     targets: Targets = msgspec.field(default_factory=Targets)
     #: Sends the deliveries of the outbox; None if no target is configured.
     drainer: Drainer | None = None
+    #: Fetches items; None if the database has none.
+    fetching: ItemFetcher | None = None
     #: The schedules and their ticks; None if nothing is scheduled here.
     schedules: ScheduleStore | None = None
     #: Whether the store writes notifications with the changes of jobs.
@@ -65,3 +67,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     #: Erasures of users, and what systems keep of them; None: nothing here can be erased.
     erasures: ErasureStore | None = None
     system_data: SystemData | None = None
+
+    @property
+    def items(self) -> ItemStore | None:
+        """The items; None if the database has none."""
+        return None if self.fetching is None else self.fetching.items

@@ -107,7 +107,7 @@ class Sweeper(Service):
         if self._rt.clock.monotonic() < self._prune_at:
             return True
         pruned = await self._rt.store.prune_events(older_than=self._keep_events, limit=PRUNE_MAX)
-        forgotten = await self._rt.fetching.items.forget_removed(limit=FORGET_MAX)
+        forgotten = await self._forget_removed()
         purged = await self._purge_sent() + await self._prune_ticks()
         if pruned == PRUNE_MAX or forgotten or purged:
             return False
@@ -151,6 +151,11 @@ class Sweeper(Service):
             return False
         self._erasures_at = self._rt.clock.monotonic() + LOOK_EVERY_S
         return True
+
+    async def _forget_removed(self) -> int:
+        if self._rt.items is None:
+            return 0
+        return await self._rt.items.forget_removed(limit=FORGET_MAX)
 
     async def _purge_sent(self) -> int:
         if self._rt.drainer is None:

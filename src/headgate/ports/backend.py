@@ -50,7 +50,7 @@ class Backend(Protocol):
         ...
 
     @property
-    def items(self) -> ItemStore:
+    def items(self) -> ItemStore | None:
         """Items and their documents."""
         ...
 

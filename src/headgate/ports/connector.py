@@ -253,7 +253,7 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def items(self) -> "ItemWork":
         """The items of the job's connection."""
-        assert self.item_work is not None, "the engine gives every job its items"
+        assert self.item_work is not None, "the engine gives a sync with collections its items"
         return self.item_work
 
     async def stored_hashes(self, keys: Sequence[str]) -> dict[str, str]:

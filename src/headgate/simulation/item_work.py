@@ -194,7 +194,8 @@ class ItemWorkload(JobWorkload):
 
     async def _fetch_at_once(self, number: int, some: Sequence[str]) -> None:
         """Reset items that seem to hang, or else some others, and fetch them at once."""
-        items = self.stage.client.runtime.fetching.items
+        items = self.stage.client.runtime.items
+        assert items is not None
         hangs = await items.list_items(
             COLLECTION, user_id=_user(number), states=ITEM.claimed, limit=len(some)
         )

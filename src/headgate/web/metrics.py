@@ -153,6 +153,8 @@ async def _breakers(app: App) -> Iterable[Metric]:
 
 
 async def _items(app: App) -> Iterable[Metric]:
+    if app.database.items is None:
+        return []
     return _of_items([await app.items.stats(name) for name in app.registry.collections])
 
 

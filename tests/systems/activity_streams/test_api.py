@@ -501,7 +501,7 @@ async def test_an_operator_sets_one_going_again_whatever_has_become_of_it(served
     assert item.state is ItemState.PENDING and item.next_attempt_at is not None
     # Whoever held it is shut out, and one without an id at the provider cannot be fetched.
     assert (await admin.post(path.format(held.id))).is_success
-    assert await served.app.database.items.settle_many([(change.succeed(held), DOCUMENT)]) == [None]
+    assert await served.app.items._store.settle_many([(change.succeed(held), DOCUMENT)]) == [None]
     problem(await admin.post(path.format(without.id)), 409, "illegal_transition")
     problem(await admin.post("/v1" + path.format("nobodys")), 404, "not_found")
 

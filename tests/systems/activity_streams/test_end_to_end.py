@@ -73,4 +73,4 @@ async def test_every_stream_is_fetched_once_and_served(postgres_address: str) ->
             data = from_json(served.document.content())
             assert isinstance(data, dict)
             assert served.document.attributes["point_count"] == len(data["time"])
-            assert await app.database.items.count_limited(COLLECTION, within=timedelta(days=1)) == 0
+            assert await app.items._store.count_limited(COLLECTION, within=timedelta(days=1)) == 0

@@ -129,7 +129,7 @@ async def test_without_a_limiter_live_metadata_goes_on_and_streams_wait_for_it(
     assert place.asked("/streams") == fetched
     assert await place.states() == {"success": fetched, "pending": 13 - fetched}
     assert (await place.streams.stats()).windows == ()
-    assert await place.app.database.items.next_sweep_s() is None
+    assert await place.app.items._store.next_sweep_s() is None
 
     # And when it is back, everything is fetched, and nothing was ever too much
     for name in ("acquire", "use"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message
 
 from headgate import App, Chunk, Context, Mode, Record, Sync
@@ -16,7 +17,6 @@ from headgate.aws.container import Container
 from headgate.aws.site import make_site
 from headgate.base.clock import SystemClock
 from headgate.model.api_key import Role
-from headgate.toolkit.api.text_stream import TextStreamResponse
 from tests.aws_calls import CallContext, gateway_event
 from tests.connecting import key_entries
 from tests.worlds import ScriptedSource, World, in_world
@@ -58,7 +58,7 @@ def test_an_answer_that_fits_is_sent_as_it_is() -> None:
 
     async def site(scope: Any, receive: Any, send: Any) -> None:
         assert (await receive())["body"] == b"asked"
-        await TextStreamResponse(pieces(), media_type="text/csv")(scope, receive, send)
+        await StreamingResponse(pieces(), media_type="text/csv")(scope, receive, send)
 
     assert fetch(AnswerLimit(site, bytes_max=4), b"asked") == (200, b"abcd")
     status, told = fetch(AnswerLimit(site, bytes_max=3), b"asked")
@@ -80,7 +80,7 @@ def test_no_more_is_read_for_an_answer_that_is_too_large() -> None:
             yield "piece"
 
     async def site(scope: Any, receive: Any, send: Any) -> None:
-        await TextStreamResponse(pieces(), media_type="application/jsonl")(scope, receive, send)
+        await StreamingResponse(pieces(), media_type="application/jsonl")(scope, receive, send)
 
     status, _ = fetch(AnswerLimit(site, bytes_max=12))
     assert status == 422

@@ -230,15 +230,22 @@ class Connections:
         were too many items.
         """
         await self._store.remove(connection_id, user_id=user_id)
-        items = 0
-        for _ in range(FORGET_ROUNDS_MAX):
-            forgotten = await self._rt.fetching.items.forget(connection_id, limit=FORGET_MAX)
-            items += forgotten
-            if forgotten < FORGET_MAX:
-                break
-        _log.info(LogEvent.DISCONNECTED, connection=connection_id, items=items)
+        forgotten = await self._forget_items(connection_id)
+        _log.info(LogEvent.DISCONNECTED, connection=connection_id, items=forgotten)
 
     # ---- parts ---------------------------------------------------------------------------------
+
+    async def _forget_items(self, connection_id: str) -> int:
+        """Delete items of the connection, up to a limit; returns how many."""
+        items, forgotten = self._rt.items, 0
+        if items is None:
+            return 0
+        for _ in range(FORGET_ROUNDS_MAX):
+            some = await items.forget(connection_id, limit=FORGET_MAX)
+            forgotten += some
+            if some < FORGET_MAX:
+                break
+        return forgotten
 
     async def _save(
         self,

@@ -30,12 +30,14 @@ async def count_progress(
     return _sum(found.values(), collections[0] if whole else None)
 
 
-async def with_present_progress(items: ItemStore, jobs: Sequence[Job]) -> list[Job]:
+async def with_present_progress(items: ItemStore | None, jobs: Sequence[Job]) -> list[Job]:
     """The jobs; of those over the items of a whole collection, the progress is counted anew.
 
     The stored progress is that of the last chunk. Since then items were fetched, by this job or by
     others, and new ones may have been registered. All are counted by one read.
     """
+    if items is None:
+        return list(jobs)
     of = {
         job.id: (job.progress.collection, job.connection_id)
         for job in jobs

@@ -53,7 +53,8 @@ class Items:
 
     @property
     def _store(self) -> ItemStore:
-        return self._rt.fetching.items
+        assert self._rt.items is not None, "an application without items has no such facade"
+        return self._rt.items
 
     async def register(self, found: Sequence[NewItem]) -> RegisterResult:
         """Register items to fetch; items that are registered already stay as they are."""

@@ -315,7 +315,7 @@ def _same(struct: type[msgspec.Struct], value: object, *, but: str = "") -> dict
 
 async def views_of(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
     """The views of these jobs; the workers and what is counted anew are read once for all."""
-    return await _views(rt, await with_present_progress(rt.fetching.items, jobs))
+    return await _views(rt, await with_present_progress(rt.items, jobs))
 
 
 async def _views(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
@@ -330,7 +330,7 @@ async def _views(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
 async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> JobStatus:
     """The status of the job; NotFound if it belongs to another user."""
     stored = await rt.store.get(job_id, user_id=user_id)
-    [job] = await with_present_progress(rt.fetching.items, [stored])
+    [job] = await with_present_progress(rt.items, [stored])
     [view] = await _views(rt, [job])
     finish, no_estimate = await _finish(rt, job, view)
     return status_view(

@@ -25,10 +25,11 @@ def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
     async def sweep_jobs() -> int:
         return await rescue_jobs(rt) + await thaw_paused(rt)
 
+    items = [] if rt.fetching is None else [item_work(rt.fetching, rt.store.find_fault)]
     deliveries = [] if rt.drainer is None else [LeasedWork(rt.drainer.claims, rt.drainer.rescue)]
     return (
         LeasedWork(jobs, sweep_jobs),
-        item_work(rt.fetching, rt.store.find_fault),
+        *items,
         *deliveries,
         *rt.leased,
     )

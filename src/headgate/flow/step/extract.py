@@ -58,7 +58,7 @@ def context(
         clock=rt.clock,
         gate=gate,
         api=api,
-        item_work=JobItems(rt.fetching, job),
+        item_work=None if rt.fetching is None else JobItems(rt.fetching, job),
         find_hashes=lambda keys: rt.store.record_hashes(stored_as, job.connection_id, keys),
         find_records=lambda keys: rt.store.record_data(stored_as, job.connection_id, keys),
         find_receipts=lambda keys: find_receipts(rt, sync, job, keys),

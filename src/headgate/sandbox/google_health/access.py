@@ -7,15 +7,7 @@ from starlette.responses import Response
 
 from headgate.base.encoding import JsonObject
 from headgate.sandbox.google_health.answers import forbidden, insufficient_scope
-from headgate.sandbox.google_health.data_types import (
-    ACTIVITY,
-    ACTIVITY_WRITE,
-    LOCATION,
-    METRICS,
-    PROFILE,
-    SLEEP,
-    SLEEP_WRITE,
-)
+from headgate.sandbox.google_health.data_types import ACTIVITY, LOCATION, METRICS
 from headgate.sandbox.kit.answers import json_answer
 from headgate.sandbox.kit.oauth import OAuth
 from headgate.sandbox.kit.tokens import Grant, OAuthRefused, TokenRules
@@ -23,7 +15,7 @@ from headgate.sandbox.kit.tokens import Grant, OAuthRefused, TokenRules
 CLIENT_ID = "424242424242-sandbox.apps.googleusercontent.com"
 CLIENT_SECRET = "GOCSPX-sandbox-client-secret"
 
-SCOPES = (ACTIVITY, METRICS, SLEEP, LOCATION, PROFILE, ACTIVITY_WRITE, SLEEP_WRITE)
+SCOPES = (ACTIVITY, METRICS, LOCATION)
 
 #: An access token lasts an hour. A refresh gives a new one and keeps the refresh token.
 RULES = TokenRules(access_s=3_600, rotates=False)

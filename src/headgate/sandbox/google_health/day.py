@@ -32,7 +32,6 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
     exercise: float = 0.5
     second_exercise: float = 0.1
     weight: float = 0.25
-    nap: float = 0.1
     #: Exercises without a track, and those entered by hand.
     no_gps: float = 0.2
     manual: float = 0.06

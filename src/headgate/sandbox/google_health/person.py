@@ -1,4 +1,4 @@
-"""This module defines and draws people, and computes the ids of their exercises and sleeps."""
+"""This module defines and draws people, and computes the ids of their exercises."""
 
 import msgspec
 
@@ -60,7 +60,7 @@ def draw_person(seed: int, ordinal: int, first_day: int) -> Person:
 
 
 def session_id(person: Person, day: int, place: int) -> int:
-    """The id of an exercise or a sleep."""
+    """The id of an exercise."""
     return _BASE + person.ordinal * _PERSON + day * _DAY + place
 
 

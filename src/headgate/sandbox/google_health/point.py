@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from headgate.base.encoding import JsonObject
-from headgate.sandbox.google_health.data_types import DataType, Kind
+from headgate.sandbox.google_health.data_types import DataType
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 def point_shape(point: Point, data_type: DataType, user: str, offset_s: int) -> JsonObject:
     """The point as the API shows it."""
-    if data_type.kind is Kind.SAMPLE:
+    if data_type.sampled:
         time: JsonObject = {"sampleTime": _sample_time(point.start_s, offset_s)}
     else:
         time = {"interval": _interval(point.start_s, point.end_s, offset_s)}

@@ -1,7 +1,8 @@
-"""This module computes daily roll-ups: it reads the request, cuts windows and sums their points."""
+"""This module computes daily roll-ups: it reads the request, and sums the points of each day."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 
@@ -21,99 +22,52 @@ class Date(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     day: int = 0
 
 
-class TimeOfDay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A time on the wall clock; midnight by default."""
-
-    hours: int = 0
-    minutes: int = 0
-    seconds: int = 0
-    nanos: int = 0
-
-
-class CivilDateTime(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A moment on the wall clock."""
+class Midnight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The beginning of a day on the wall clock."""
 
     date: Date
-    time: TimeOfDay = TimeOfDay()
 
-    def seconds(self, field: str) -> int:
-        """Seconds since the epoch, as if the wall clock were in UTC."""
-        date, time = self.date, self.time
+    def day(self, field: str) -> int:
+        """Its number, counted from the epoch."""
+        date = self.date
         try:
-            moment = datetime(
-                date.year,
-                date.month,
-                date.day,
-                time.hours,
-                time.minutes,
-                time.seconds,
-                tzinfo=UTC,
-            )
+            moment = datetime(date.year, date.month, date.day, tzinfo=UTC)
         except (ValueError, OverflowError):
             raise invalid(field, "no such civil time") from None
-        return int(moment.timestamp())
+        return int(moment.timestamp()) // DAY_S
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A range from `start` up to `end`, without the end itself."""
 
-    start: CivilDateTime
-    end: CivilDateTime
+    start: Midnight
+    end: Midnight
 
 
 class RollUp(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A client's request. A zero counts as not given, as everywhere at Google."""
+    """A client's request: as far as it is known to be sent, each day by itself, on one page."""
 
     range: Range
-    window_size_days: int = 0
-    page_size: int = 0
-    page_token: str = ""
-    data_source_family: str = ""
+    window_size_days: Literal[1] = 1
 
 
-class Window(msgspec.Struct, frozen=True):
-    """One period to sum up, in seconds on the wall clock."""
-
-    start_s: int
-    end_s: int
-
-    @property
-    def days(self) -> range:
-        """The days that the window touches."""
-        return range(self.start_s // DAY_S, -(-self.end_s // DAY_S))
-
-
-def windows_of(asked: RollUp, data_type: DataType) -> list[Window]:
-    """The windows of the range, newest first; answers with an error if the range is wrong."""
+def days_of(asked: RollUp, data_type: DataType) -> range:
+    """The days of the range, newest first; answers with an error if the range is wrong."""
     if data_type.rollup_days_max is None:
         raise invalid("parent", f"{data_type.name} cannot be rolled up")
-    start_s, end_s = asked.range.start.seconds("range.start"), asked.range.end.seconds("range.end")
-    if start_s % DAY_S:
-        raise invalid("range.start", "must be aligned with the aggregation window")
-    if end_s <= start_s:
+    start, end = asked.range.start.day("range.start"), asked.range.end.day("range.end")
+    if end <= start:
         raise invalid("range.end", "must be later than the start")
-    if end_s - start_s > data_type.rollup_days_max * DAY_S:
+    if end - start > data_type.rollup_days_max:
         raise invalid("range", f"the maximum range is {data_type.rollup_days_max} days")
-    if asked.window_size_days < 0:
-        raise invalid("window_size_days", "must be positive")
-    size_s = (asked.window_size_days or 1) * DAY_S
-    starts = range(start_s, end_s, size_s)
-    return [Window(begin, min(begin + size_s, end_s)) for begin in reversed(starts)]
+    return range(end - 1, start - 1, -1)
 
 
-def page_size_of(asked: RollUp, data_type: DataType) -> int:
-    """How many windows go on a page; the default is the maximum."""
-    assert data_type.rollup_days_max is not None
-    if asked.page_size < 0:
-        raise invalid("page_size", "must not be negative")
-    return min(asked.page_size or data_type.rollup_days_max, data_type.rollup_days_max)
-
-
-def shape(window: Window, data_type: DataType, points: Sequence[Point]) -> JsonObject:
-    """A window as the API shows it; the window must have points."""
+def shape(day: int, data_type: DataType, points: Sequence[Point]) -> JsonObject:
+    """A day as the API shows it; it must have points."""
     return {
-        "civilStartTime": civil(window.start_s),
-        "civilEndTime": civil(window.end_s),
+        "civilStartTime": civil(day * DAY_S),
+        "civilEndTime": civil((day + 1) * DAY_S),
         data_type.key: _VALUES[data_type.name](points),
     }
 

@@ -9,9 +9,8 @@ from starlette.routing import Route
 from headgate.base.clock import Clock
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
-from headgate.sandbox.google_health import access, answers, discovery, limits
+from headgate.sandbox.google_health import access, answers, limits
 from headgate.sandbox.google_health.api import Api
-from headgate.sandbox.google_health.data_types import DATA_TYPES
 from headgate.sandbox.google_health.day import Shares
 from headgate.sandbox.google_health.exercise import Exercise
 from headgate.sandbox.google_health.limits import Limits
@@ -27,7 +26,7 @@ from headgate.sandbox.kit.tokens import Grant, Tokens
 #: At Google these paths are on other hosts; here they are on the same one.
 AUTHORIZE, TOKEN, REVOKE = "/o/oauth2/v2/auth", "/token", "/revoke"
 #: These paths are not counted and need no token.
-_FREE = frozenset({AUTHORIZE, TOKEN, REVOKE, discovery.PATH})
+_FREE = frozenset({AUTHORIZE, TOKEN, REVOKE})
 
 
 class GoogleHealth(TokenProvider):
@@ -96,18 +95,17 @@ class GoogleHealth(TokenProvider):
         person = self.world.person(str(self.world.user_ids[ordinal])) if known else None
         if person is None or self.world.find_exercise(person, exercise_id) is None:
             raise InvalidInput("id", f"there is no exercise {exercise_id}")
-        self.world.delete(DATA_TYPES["exercise"], exercise_id)
+        self.world.delete_exercise(exercise_id)
 
     # What the kit requires of a provider.
 
     def routes(self) -> Sequence[Route]:
-        """Every path of the API, of OAuth and of the discovery document."""
+        """Every path of the API and of OAuth."""
         return [
             *Api(self.world).routes(),
             get(AUTHORIZE, self.oauth.authorize),
             post(TOKEN, self.oauth.token),
             post(REVOKE, self._revoke),
-            get(discovery.PATH, discovery.show),
         ]
 
     def admit(self, request: Request, pattern: str) -> Response | None:

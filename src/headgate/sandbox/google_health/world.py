@@ -1,6 +1,6 @@
 """This module holds the people and their data; it knows nothing of HTTP.
 
-Only added exercises and the ids of deleted sessions are kept. A day is drawn when it is asked for,
+Only added exercises and the ids of deleted ones are kept. A day is drawn when it is asked for,
 so years of history cost nothing until they are read. The history grows by a day at each midnight of
 the person's wall clock.
 """
@@ -24,7 +24,6 @@ from headgate.sandbox.google_health.person import (
     session_id,
 )
 from headgate.sandbox.google_health.point import Point
-from headgate.sandbox.google_health.sleep import draw_sleeps
 from headgate.sandbox.kit.forms import digits
 
 DAY_S = 86_400
@@ -43,7 +42,6 @@ _DRAWN: dict[str, Callable[[Day], list[Point]]] = {
     "total-calories": Day.total_calories,
     "heart-rate": Day.heart_rate,
     "weight": Day.weight,
-    "sleep": draw_sleeps,
 }
 
 
@@ -98,8 +96,7 @@ class World:
         self._begun_day = int(clock.now().timestamp()) // DAY_S
         self._days = [_checked(days)] * users
         self._added: dict[tuple[int, int], list[Exercise]] = {}
-        #: The data type and the id of each deleted session.
-        self._deleted: set[tuple[str, int]] = set()
+        self._deleted: set[int] = set()
 
     @property
     def user_ids(self) -> range:
@@ -153,9 +150,9 @@ class World:
         on_day.append(exercise)
         return exercise
 
-    def delete(self, data_type: DataType, session: int) -> None:
-        """Delete a session, which must exist."""
-        self._deleted.add((data_type.name, session))
+    def delete_exercise(self, exercise: int) -> None:
+        """Delete an exercise, which must exist."""
+        self._deleted.add(exercise)
 
     def points(
         self, person: Person, data_type: DataType, low_s: float, high_s: float
@@ -174,24 +171,15 @@ class World:
             found = self.exercises(person, number)
             return [point_of(exercise, person.utc_offset_s) for exercise in found]
         day = self._day(person, number)
-        points = [] if day is None else _DRAWN[data_type.name](day)
-        return [each for each in points if (data_type.name, each.id) not in self._deleted]
+        return [] if day is None else _DRAWN[data_type.name](day)
 
     def exercises(self, person: Person, number: int) -> list[Exercise]:
         """The exercises that began on one day, oldest first."""
         day = self._day(person, number)
         drawn = [] if day is None else draw_exercises(day)
         added = self._added.get((person.ordinal, number), [])
-        left = [each for each in (*drawn, *added) if ("exercise", each.id) not in self._deleted]
+        left = [each for each in (*drawn, *added) if each.id not in self._deleted]
         return sorted(left, key=lambda each: (each.start_s, each.id))
-
-    def find(self, person: Person, data_type: DataType, session: int) -> Point | None:
-        """The point of that id, if it belongs to this person."""
-        number = day_of_id(person, session)
-        if number is None:
-            return None
-        found = self.on_day(person, data_type, number)
-        return next((point for point in found if point.id == session), None)
 
     def find_exercise(self, person: Person, session: int) -> Exercise | None:
         """The exercise of that id, if it belongs to this person."""

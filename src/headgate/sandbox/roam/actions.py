@@ -1,15 +1,13 @@
-"""This module defines the actions of `write` as Roam's API takes them, and parses them."""
+"""The actions of `write` as Roam's SDK sends them, and their parsing."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from headgate.base.encoding import Json
 
-#: A uid, or in a batch a negative number that stands for one.
-Uid = str | int
+Title = Annotated[str, msgspec.Meta(min_length=1)]
 ViewType = Literal["bullet", "numbered", "document"]
-ACTIONS_MAX = 1_000
 
 
 class BadAction(Exception):
@@ -20,53 +18,59 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pass
 
 
-class DailyNote(_Part, frozen=True):
-    """A daily note by its day, `MM-DD-YYYY`."""
-
-    daily_note_page: str
-
-
 class Location(_Part, frozen=True):
-    """Where a block goes: below a page or block, or on a page that is made if it is missing."""
+    """Where a block goes: below a page or block."""
 
-    order: int | str
-    parent_uid: Uid | None = None
-    page_title: str | DailyNote | None = None
+    parent_uid: str
+    order: Annotated[int, msgspec.Meta(ge=0)] | Literal["first", "last"]
 
 
-class BlockFields(_Part, frozen=True):
-    """What a block is set to; a field that is left out stays as it is."""
+class _BlockLook(_Part, frozen=True):
+    """How a block is shown; a field that is left out stays as it is."""
 
-    uid: Uid | None = None
-    string: str | None = None
     open: bool | None = None
     heading: Literal[0, 1, 2, 3] | None = None
     text_align: Literal["left", "center", "right", "justify"] | None = None
     children_view_type: ViewType | None = None
 
 
-class PageFields(_Part, frozen=True):
+class BlockToMake(_BlockLook, frozen=True, kw_only=True):
+    """A block to be made; without a uid, it gets one."""
+
+    string: str
+    uid: Title | None = None
+
+
+class BlockChange(_BlockLook, frozen=True, kw_only=True):
+    """What a block is set to."""
+
+    uid: str
+    string: str | None = None
+
+
+class PageToMake(_Part, frozen=True):
+    """A page to be made; without a uid, it gets one."""
+
+    title: Title
+    uid: Title | None = None
+    children_view_type: ViewType | None = None
+
+
+class PageChange(_Part, frozen=True):
     """What a page is set to."""
 
-    uid: Uid | None = None
-    title: str | None = None
+    uid: str
+    title: Title | None = None
     children_view_type: ViewType | None = None
 
 
 class UidOnly(_Part, frozen=True):
     """The page or block that an action is about."""
 
-    uid: Uid
+    uid: str
 
 
-class _Action(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="action",
-    rename="kebab",
-):
+class _Action(_Part, frozen=True, tag_field="action"):
     pass
 
 
@@ -74,7 +78,7 @@ class CreateBlock(_Action, frozen=True, tag="create-block"):
     """Make a block."""
 
     location: Location
-    block: BlockFields
+    block: BlockToMake
 
 
 class MoveBlock(_Action, frozen=True, tag="move-block"):
@@ -87,7 +91,7 @@ class MoveBlock(_Action, frozen=True, tag="move-block"):
 class UpdateBlock(_Action, frozen=True, tag="update-block"):
     """Change a block."""
 
-    block: BlockFields
+    block: BlockChange
 
 
 class DeleteBlock(_Action, frozen=True, tag="delete-block"):
@@ -99,13 +103,13 @@ class DeleteBlock(_Action, frozen=True, tag="delete-block"):
 class CreatePage(_Action, frozen=True, tag="create-page"):
     """Make a page."""
 
-    page: PageFields
+    page: PageToMake
 
 
 class UpdatePage(_Action, frozen=True, tag="update-page"):
     """Rename a page, or change how it is shown."""
 
-    page: PageFields
+    page: PageChange
 
 
 class DeletePage(_Action, frozen=True, tag="delete-page"):
@@ -115,7 +119,7 @@ class DeletePage(_Action, frozen=True, tag="delete-page"):
 
 
 Action = CreateBlock | MoveBlock | UpdateBlock | DeleteBlock | CreatePage | UpdatePage | DeletePage
-BATCH = "batch-actions"
+
 _NAMES = (
     "create-block",
     "move-block",
@@ -128,50 +132,14 @@ _NAMES = (
 
 
 def parse_action(body: Json) -> Action:
-    """Parse one action; raises BadAction."""
-    if not isinstance(body, dict):
-        raise BadAction("An action is a map")
-    name = body.get("action")
+    """Parse an action; raises BadAction."""
+    name = body.get("action") if isinstance(body, dict) else None
     if name not in _NAMES:
         shown = name if isinstance(name, str) else msgspec.json.encode(name).decode()
-        raise BadAction(f"Invalid action {shown}, expected one of {', '.join(_NAMES)}, {BATCH}")
+        raise BadAction(f"Invalid action {shown}, expected one of {', '.join(_NAMES)}")
     try:
-        action: Action = msgspec.convert(body, Action)
+        # mypy takes a union for no type.
+        return msgspec.convert(body, Action)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         # msgspec quotes values as JSON does not.
         raise BadAction(f"{name}: {error}".replace("'", "").replace("`", "")) from None
-    _check(name, action)
-    return action
-
-
-def parse_batch(body: dict[str, Json]) -> list[Action]:
-    """Parse the actions of a batch, all of them before any is carried out."""
-    actions = body.get("actions")
-    if not isinstance(actions, list) or not actions:
-        raise BadAction(f"{BATCH}: actions is a list of one action or more")
-    if len(actions) > ACTIONS_MAX:
-        raise BadAction(f"{BATCH}: more than {ACTIONS_MAX} actions")
-    return [parse_action(each) for each in actions]
-
-
-def _check(name: str, action: Action) -> None:
-    """Refuse what the types alone cannot tell."""
-    match action:
-        case CreateBlock(block=BlockFields(string=None)):
-            raise BadAction(f"{name}: block.string is missing")
-        case UpdateBlock(block=BlockFields(uid=None)):
-            raise BadAction(f"{name}: block.uid is missing")
-        case CreatePage(page=PageFields(title=None)) | CreatePage(page=PageFields(title="")):
-            raise BadAction(f"{name}: page.title is missing")
-        case UpdatePage(page=PageFields(uid=None)):
-            raise BadAction(f"{name}: page.uid is missing")
-    if isinstance(action, CreateBlock | MoveBlock):
-        there = action.location
-        if (there.parent_uid is None) == (there.page_title is None):
-            raise BadAction(f"{name}: location has exactly one of parent-uid and page-title")
-        if there.order not in ("first", "last") and not _is_place(there.order):
-            raise BadAction(f"{name}: location.order is a number, first or last")
-
-
-def _is_place(order: int | str) -> bool:
-    return isinstance(order, int) and order >= 0

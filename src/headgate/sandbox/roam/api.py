@@ -1,6 +1,6 @@
 """This module serves the paths of a graph: `q`, `pull`, `pull-many` and `write`.
 
-The body of an error is a message; that of a failed batch also says how far it came.
+The body of an error is a message.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,12 @@ from headgate.base.errors import InvalidInput
 from headgate.sandbox.kit.answers import Answered, json_answer
 from headgate.sandbox.kit.control import read_json
 from headgate.sandbox.kit.routing import post
-from headgate.sandbox.roam import edn
-from headgate.sandbox.roam.actions import BATCH, Action, BadAction, parse_action, parse_batch
-from headgate.sandbox.roam.edn import BadEdn, Edn, Keyword
-from headgate.sandbox.roam.facts import Effort, Entity, Facts, TookTooLong
-from headgate.sandbox.roam.functions import BadQuery
+from headgate.sandbox.roam.actions import BadAction, parse_action
+from headgate.sandbox.roam.edn import BadForm, read
 from headgate.sandbox.roam.graph import Graph
-from headgate.sandbox.roam.pulling import Puller, selector_of
-from headgate.sandbox.roam.querying import parse, run
-from headgate.sandbox.roam.writing import Writer
+from headgate.sandbox.roam.pulling import Effort, Puller, TookTooLong
+from headgate.sandbox.roam.querying import run
+from headgate.sandbox.roam.writing import carry_out
 
 T = TypeVar("T")
 
@@ -49,14 +46,14 @@ class Query(msgspec.Struct, frozen=True):
 class Pull(msgspec.Struct, frozen=True):
     """The body of `pull`."""
 
-    eid: str | int
+    eid: str
     selector: str
 
 
 class PullMany(msgspec.Struct, frozen=True):
-    """The body of `pull-many`: all eids in one text, or each by itself."""
+    """The body of `pull-many`: all eids in one text."""
 
-    eids: str | list[str | int]
+    eids: str
     selector: str
 
 
@@ -65,7 +62,7 @@ class Api:
 
     def __init__(
         self,
-        find_graph: Callable[[Request], tuple[Graph, Facts]],
+        find_graph: Callable[[Request], Graph],
         *,
         seed: int,
         nodes_max: int,
@@ -73,8 +70,8 @@ class Api:
     ) -> None:
         """Answer from the graph of a request.
 
-        A pull of over `nodes_max` pages and blocks fails, and so does a query of over `steps_max`
-        steps.
+        A pull of over `nodes_max` pages and blocks fails, and so does a query that looks at over
+        `steps_max` of them.
         """
         self._find_graph = find_graph
         self._seed = seed
@@ -92,70 +89,47 @@ class Api:
         ]
 
     async def query(self, request: Request) -> Response:
-        """Show the rows of a Datalog query."""
+        """Show the rows of a query."""
         asked = await _body(request, Query)
-        facts, effort = self._facts(request), Effort(self._steps_max)
+        graph, effort = self._find_graph(request), Effort(self._steps_max)
         try:
-            query = parse(edn.read(asked.query), asked.args or [])
-            puller = Puller(facts, self._seed, Effort(self._nodes_max))
-            return _result(run(query, facts, puller, self._seed, effort))
-        except (BadEdn, BadQuery) as error:
-            raise bad_request(str(error)) from error
-        except TookTooLong as error:
-            raise Answered(message(500)) from error
+            puller = Puller(graph, self._seed, Effort(self._nodes_max))
+            rows = run(asked.query, asked.args or [], graph, puller, self._seed, effort)
+        except (BadForm, TookTooLong) as error:
+            raise _refused(error) from error
+        return _result(rows)
 
     async def pull(self, request: Request) -> Response:
         """Show one page or block; null if it does not exist."""
         asked = await _body(request, Pull)
-        return _result(self._pulled(request, [asked.eid], asked.selector)[0])
+        return _result(self._pulled(request, asked.eid, asked.selector)[0])
 
     async def pull_many(self, request: Request) -> Response:
         """Show pages or blocks in the requested order; null for each that does not exist."""
         asked = await _body(request, PullMany)
-        return _result(self._pulled(request, asked.eids, asked.selector))
+        return _result(self._pulled(request, asked.eids, asked.selector, many=True))
 
     async def write(self, request: Request) -> Response:
-        """Carry out an action; the answer is empty, but for the tempids of a batch."""
+        """Carry out an action; the answer is empty."""
         body = await _body(request, dict[str, Json])
-        graph, _ = self._find_graph(request)
         try:
-            if body.get("action") == BATCH:
-                return self._write_batch(graph, parse_batch(body))
-            Writer(graph).carry_out(parse_action(body))
+            carry_out(self._find_graph(request), parse_action(body))
         except BadAction as error:
             raise bad_request(str(error)) from error
         return Response(b"", 200)
 
-    def _write_batch(self, graph: Graph, actions: list[Action]) -> Response:
-        writer = Writer(graph, batch=True)
-        for done, action in enumerate(actions):
-            try:
-                writer.carry_out(action)
-            except BadAction as error:
-                failed = {
-                    "message": str(error),
-                    "batch-error-message": f"Action {done + 1} of {len(actions)} failed",
-                    "num-actions-successfully-transacted-before-failure": done,
-                }
-                raise Answered(json_answer(failed, 400)) from error
-        return json_answer({"tempids-to-uids": writer.tempids})
-
-    def _facts(self, request: Request) -> Facts:
-        _, facts = self._find_graph(request)
-        facts.refresh()
-        return facts
-
-    def _pulled(self, request: Request, eids: str | list[str | int], selector: str) -> list[Json]:
-        facts = self._facts(request)
+    def _pulled(
+        self, request: Request, eids: str, selector: str, *, many: bool = False
+    ) -> list[Json]:
+        puller = Puller(self._find_graph(request), self._seed, Effort(self._nodes_max))
         try:
-            wanted = selector_of(edn.read(selector))
-            puller = Puller(facts, self._seed, Effort(self._nodes_max))
-            found = [_entity(facts, form) for form in _forms(eids)]
+            forms, wanted = read(eids), read(selector)
+            if not isinstance(forms, list):
+                raise BadForm("Expected a lookup ref, or a vector of them")
+            found = [puller.find(form) for form in (forms[1:] if many else [forms])]
             return [None if each is None else puller.pull(each, wanted) for each in found]
-        except BadEdn as error:
-            raise bad_request(str(error)) from error
-        except TookTooLong as error:
-            raise Answered(message(500)) from error
+        except (BadForm, TookTooLong) as error:
+            raise _refused(error) from error
 
 
 def message(status: int, text: str | None = None) -> Response:
@@ -168,6 +142,10 @@ def bad_request(text: str) -> Answered:
     return Answered(message(400, text))
 
 
+def _refused(error: BadForm | TookTooLong) -> Answered:
+    return bad_request(str(error)) if isinstance(error, BadForm) else Answered(message(500))
+
+
 def _result(value: Json) -> Response:
     return json_answer({"result": value})
 
@@ -177,23 +155,3 @@ async def _body(request: Request, kind: type[T]) -> T:
         return await read_json(request, kind)
     except InvalidInput as error:
         raise bad_request(str(error)) from error
-
-
-def _forms(eids: str | list[str | int]) -> list[Edn]:
-    if isinstance(eids, str):
-        form = edn.read(eids)
-        if not isinstance(form, list):
-            raise BadEdn("eids is a vector of entity ids or lookup refs")
-        return form
-    return [edn.read(each) if isinstance(each, str) else each for each in eids]
-
-
-def _entity(facts: Facts, form: Edn) -> Entity | None:
-    match form:
-        case [Keyword(name="block/uid"), str(uid)]:
-            return facts.find(uid)
-        case [Keyword(name="node/title"), str(title)]:
-            return facts.titled(title)
-        case int():
-            return facts.entity(form)
-    raise BadEdn(f"Neither an entity id nor a lookup ref: {edn.write(form)}")

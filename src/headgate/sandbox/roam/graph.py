@@ -17,7 +17,6 @@ from headgate.sandbox.roam.page import (
     MINUTE_MS,
     Block,
     Head,
-    Node,
     Page,
     draw_page,
     draw_title,
@@ -88,9 +87,9 @@ class Graph:
         self._titles: dict[str, str] = {}
         self._kept: dict[str, tuple[str, list[str]]] = {}
         self._drawn_titles: dict[str, str] | None = None
+        #: What `edits` tells of drawn pages, which would have to be drawn to tell it again.
+        self._drawn_edits: dict[str, tuple[int, int]] = {}
         self._made = 0
-        #: The pages that changed since this was last emptied; who caches pages empties it.
-        self.dirty: set[str] = set()
 
     @property
     def size(self) -> int:
@@ -107,12 +106,20 @@ class Graph:
             if page is not None:
                 yield head_of(page)
 
+    def head(self, uid: str) -> Head | None:
+        """The page of that uid, without its blocks."""
+        if uid in self._changed:
+            page = self._changed[uid]
+            return None if page is None else head_of(page)
+        index = self._index(uid)
+        return None if index is None else self._head(index)
+
     def page(self, uid: str) -> Page | None:
         """The page of that uid."""
         if uid in self._changed:
             return self._changed[uid]
         index = self._index(uid)
-        return None if index is None else draw_page(self._seed, self.name, self._head(index))
+        return None if index is None else self._draw(index)
 
     def page_with(self, uid: str) -> Page | None:
         """The page of that uid, or the page that has a block of that uid."""
@@ -130,17 +137,22 @@ class Graph:
         page = None if home in self._changed else self.page(home)
         return page if page and any(node.uid == uid for node in page.everything()) else None
 
-    def node(self, uid: str) -> Node | None:
-        """The page or block of that uid."""
+    def block(self, uid: str) -> tuple[Block, int] | None:
+        """The block of that uid, with its order below what it is on."""
         page = self.page_with(uid)
-        if page is None:
-            return None
-        return next((node for node in page.everything() if node.uid == uid), None)
+        for parent in page.everything() if page else ():
+            for order, block in enumerate(parent.children):
+                if block.uid == uid:
+                    return block, order
+        return None
 
-    def page_titled(self, title: str) -> Page | None:
-        """The page of that title."""
-        uid = self.uid_titled(title)
-        return None if uid is None else self.page(uid)
+    def edits(self, uid: str) -> tuple[int, int]:
+        """How many blocks a page has, and the latest edit of any; (0, 0) if there is none."""
+        if uid in self._changed:
+            return _edits_on(self._changed[uid])
+        if uid not in self._drawn_edits:
+            self._drawn_edits[uid] = _edits_on(self.page(uid))
+        return self._drawn_edits[uid]
 
     def uid_titled(self, title: str) -> str | None:
         """The uid of the page of that title, without drawing the page."""
@@ -165,11 +177,10 @@ class Graph:
 
     def new_page(self, title: str, uid: str | None = None) -> Page:
         """Make a page, which is not in the graph until `keep`; a daily note by its uid."""
-        now_ms, number = self.now_ms(), self._next_number()
+        now_ms, new_uid = self.now_ms(), self._next_uid()
         day = None if uid is None else uids.day_of(uid)
         return Page(
-            number=number,
-            uid=uid or uids.uid_of(number),
+            uid=uid or new_uid,
             title=title,
             create_ms=now_ms,
             edit_ms=now_ms,
@@ -178,10 +189,9 @@ class Graph:
 
     def new_block(self, string: str, uid: str | None = None) -> Block:
         """Make a block, which is not in the graph until its page is kept."""
-        now_ms, number = self.now_ms(), self._next_number()
+        now_ms, new_uid = self.now_ms(), self._next_uid()
         return Block(
-            number=number,
-            uid=uid or uids.uid_of(number),
+            uid=uid or new_uid,
             string=string,
             create_ms=now_ms,
             edit_ms=now_ms,
@@ -195,7 +205,6 @@ class Graph:
         self._homes |= dict.fromkeys(blocks, page.uid)
         self._titles[page.title] = page.uid
         self._kept[page.uid] = (page.title, blocks)
-        self.dirty.add(page.uid)
 
     def edit(self, edit: Edit) -> Page:
         """Change a page; as in Roam, only the changed page or block gets a new edit time."""
@@ -230,7 +239,6 @@ class Graph:
             raise InvalidInput("page", f"there is no page {uid}")
         self._leave(uid)
         self._changed[uid] = None
-        self.dirty.add(uid)
 
     def now_ms(self) -> int:
         """The time that an edit made now gets."""
@@ -257,13 +265,15 @@ class Graph:
             title, uid = uids.daily_title(day), uids.daily_uid(day)
         midnight_ms = _midnight_ms(day)
         return Head(
-            number=number,
             uid=uid,
             title=title,
             create_ms=midnight_ms,
             edit_ms=midnight_ms + MINUTE_MS,
             log_id=None if index % DAILY else midnight_ms,
         )
+
+    def _draw(self, index: int) -> Page:
+        return draw_page(self._seed, self.name, index, self._head(index))
 
     def _index(self, uid: str) -> int | None:
         """The index of the drawn page with that uid; None if there is none."""
@@ -284,17 +294,16 @@ class Graph:
         block.children = [self._make(child, depth=depth + 1) for child in new.children]
         return block
 
-    def _next_number(self) -> int:
+    def _next_uid(self) -> str:
         if self._made >= ADDED_MAX:
             raise InvalidInput("blocks", f"{ADDED_MAX} pages and blocks were added already")
         self._made += 1
-        return _FIRST_ADDED + self._made
+        return uids.uid_of(_FIRST_ADDED + self._made)
 
 
 def head_of(page: Page) -> Head:
     """What is known of a page without its blocks."""
     return Head(
-        number=page.number,
         uid=page.uid,
         title=page.title,
         create_ms=page.create_ms,
@@ -302,6 +311,11 @@ def head_of(page: Page) -> Head:
         log_id=page.log_id,
         view_type=page.view_type,
     )
+
+
+def _edits_on(page: Page | None) -> tuple[int, int]:
+    times = [node.edit_ms for node in page.everything() if node is not page] if page else []
+    return len(times), max(times, default=0)
 
 
 def _midnight_ms(day: date) -> int:

@@ -25,8 +25,6 @@ _ADJECTIVES = ("amber", "brisk", "calm", "distant", "early", "faint", "gentle", 
 class Node(msgspec.Struct, kw_only=True):
     """What a page and a block have in common."""
 
-    #: Its number in the graph's database; no two nodes of a graph share one.
-    number: int
     uid: str
     #: Milliseconds since the epoch; edits of its children do not change it.
     edit_ms: int
@@ -63,7 +61,6 @@ class Page(Node, kw_only=True):
 class Head(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a page without drawing its blocks."""
 
-    number: int
     uid: str
     title: str
     create_ms: int
@@ -72,14 +69,14 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     view_type: str | None = None
 
 
-def draw_page(seed: int, graph: str, head: Head) -> Page:
+def draw_page(seed: int, graph: str, index: int, head: Head) -> Page:
     """Draw the page with all its blocks; some pages have none."""
-    rng = draw(seed, "page", graph, head.number)
-    numbers = iter(range(head.number + 1, head.number + BLOCK))
+    number = index * BLOCK
+    rng = draw(seed, "page", graph, number)
+    numbers = iter(range(number + 1, number + BLOCK))
     count = 0 if rng.random() < 0.05 else rng.randint(2, 10)
-    titles = _EarlierTitles(seed, graph, head.number // BLOCK)
+    titles = _EarlierTitles(seed, graph, index)
     return Page(
-        number=head.number,
         uid=head.uid,
         title=head.title,
         log_id=head.log_id,
@@ -118,7 +115,6 @@ def _block(
     number = next(numbers)
     count = rng.choice((0, 0, 1, 2, 3)) if depth < 3 else 0
     return Block(
-        number=number,
         uid=uid_of(number),
         string=_sentence(rng, titles),
         heading=2 if number % _HEADING == 0 else 0,

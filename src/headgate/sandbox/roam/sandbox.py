@@ -23,9 +23,9 @@ from headgate.sandbox.kit.routing import delete, post
 from headgate.sandbox.kit.seeded import token
 from headgate.sandbox.kit.windows import Window
 from headgate.sandbox.roam.api import Api, message
-from headgate.sandbox.roam.facts import Facts
 from headgate.sandbox.roam.graph import Edit, Graph, NewPage
 from headgate.sandbox.roam.page import Page
+from headgate.sandbox.roam.querying import PAGE_UIDS
 
 PEER = "/peer-7"
 TOKEN = "roam-graph-token-"
@@ -73,7 +73,7 @@ class Roam(Provider):
 
         The first `cold_requests` requests to a graph get a 503, as if it were not ready. A pull of
         more than `nodes_max` pages and blocks gets a 500, as if it took too long; so does a query
-        of more than `steps_max` steps, of which each match of each clause is one.
+        that looks at more than `steps_max`.
         """
         if not 1 <= graphs <= GRAPHS_MAX:
             raise InvalidInput("graphs", f"must be between 1 and {GRAPHS_MAX}")
@@ -93,7 +93,6 @@ class Roam(Provider):
         self.graphs = {
             name: Graph(self.clock, name, seed=self.seed, pages=self._pages) for name in names
         }
-        self._facts = {name: Facts(graph) for name, graph in self.graphs.items()}
         #: The graphs whose contents Roam itself cannot read.
         self.encrypted: set[str] = set()
         self._cold = dict.fromkeys(names, self._cold_requests)
@@ -193,7 +192,7 @@ class Roam(Provider):
         """A ready token and commands that work; curl retries, since a graph is cold at first."""
         graph = self.graph().name
         header = f"-H 'X-Authorization: Bearer {self.token()}'"
-        query = '{"query": "[:find ?uid :where [?p :node/title] [?p :block/uid ?uid]]"}'
+        query = f'{{"query": "{PAGE_UIDS}"}}'
         return [
             f"graphs         {', '.join(self.graphs)}",
             f"token          {self.token()}",
@@ -206,9 +205,8 @@ class Roam(Provider):
 
     # Endpoints and helpers.
 
-    def _graph_of(self, request: Request) -> tuple[Graph, Facts]:
-        graph = self.graph(request.path_params["graph"])
-        return graph, self._facts[graph.name]
+    def _graph_of(self, request: Request) -> Graph:
+        return self.graph(request.path_params["graph"])
 
     def _refused(self, request: Request, graph: str) -> Response | None:
         """The error for a graph that cannot be read, or a token that may not do it."""

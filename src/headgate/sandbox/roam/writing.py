@@ -1,25 +1,22 @@
-"""This module carries out the actions of `write` on a graph.
+"""What the actions of `write` do to a graph.
 
 As at Roam, an edit gives the edited page or block a new edit time, and neither its page nor its
 parents. What is deleted or moved away cannot show the time any more: what it was below does.
 """
 
-from headgate.base.encoding import Json
 from headgate.base.errors import InvalidInput
-from headgate.sandbox.roam import uids
 from headgate.sandbox.roam.actions import (
     Action,
     BadAction,
-    BlockFields,
+    BlockChange,
+    BlockToMake,
     CreateBlock,
     CreatePage,
-    DailyNote,
     DeleteBlock,
     DeletePage,
     Location,
     MoveBlock,
-    PageFields,
-    Uid,
+    PageChange,
     UpdateBlock,
     UpdatePage,
 )
@@ -27,24 +24,23 @@ from headgate.sandbox.roam.graph import Graph
 from headgate.sandbox.roam.page import Block, Node, Page
 
 
-class Writer:
-    """Carries out the actions of one request."""
+def carry_out(graph: Graph, action: Action) -> None:
+    """Carry out an action, or nothing of it; raises BadAction."""
+    try:
+        Writer(graph).carry_out(action)
+    except InvalidInput as error:
+        raise BadAction(str(error)) from None
 
-    def __init__(self, graph: Graph, *, batch: bool = False) -> None:
-        """Write to `graph`; only a batch may have numbers that stand for uids."""
+
+class Writer:
+    """Carries out the action of one request."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Write to `graph`."""
         self._graph = graph
-        self._batch = batch
-        #: The uids that the negative numbers of a batch stand for.
-        self.tempids: dict[str, Json] = {}
 
     def carry_out(self, action: Action) -> None:
-        """Carry out one action, or nothing of it; raises BadAction."""
-        try:
-            self._carry_out(action)
-        except InvalidInput as error:
-            raise BadAction(str(error)) from None
-
-    def _carry_out(self, action: Action) -> None:
+        """Carry out an action; nothing is kept before all of it is known to work."""
         match action:
             case CreateBlock():
                 self._create_block(action)
@@ -52,15 +48,18 @@ class Writer:
                 self._move_block(action)
             case UpdateBlock():
                 page, block = self._block(action.block.uid)
-                self._set_block(block, action.block)
+                _set_block(block, action.block)
                 block.edit_ms = self._graph.now_ms()
                 self._graph.keep(page)
             case DeleteBlock():
                 page, block = self._block(action.block.uid)
                 self._detach(page, block)
                 self._graph.keep(page)
-            case CreatePage():
-                self._create_page(action.page)
+            case CreatePage(page=new):
+                self._check_title(new.title)
+                page = self._graph.new_page(new.title, self._free_uid(new.uid))
+                page.view_type = new.children_view_type
+                self._graph.keep(page)
             case UpdatePage():
                 self._update_page(action.page)
             case DeletePage():
@@ -68,10 +67,9 @@ class Writer:
 
     def _create_block(self, action: CreateBlock) -> None:
         page, parent = self._place(action.location)
-        block = self._graph.new_block(action.block.string or "", self._free_uid(action.block.uid))
-        self._set_block(block, action.block)
+        block = self._graph.new_block(action.block.string, self._free_uid(action.block.uid))
+        _set_block(block, action.block)
         _insert(parent, block, action.location.order)
-        self._name(action.block.uid, block)
         self._graph.keep(page)
 
     def _move_block(self, action: MoveBlock) -> None:
@@ -88,31 +86,14 @@ class Writer:
         self._graph.keep(old_page)
         self._graph.keep(new_page)
 
-    def _create_page(self, fields: PageFields) -> None:
-        title = fields.title or ""
-        if self._graph.page_titled(title) is not None:
-            raise BadAction(f'create-page: page with title "{title}" already exists')
-        page = self._graph.new_page(title, self._free_uid(fields.uid))
-        page.view_type = fields.children_view_type
-        self._name(fields.uid, page)
-        self._graph.keep(page)
-
-    def _update_page(self, fields: PageFields) -> None:
-        page = self._page(fields.uid)
-        if fields.title is not None and fields.title != page.title:
-            if not fields.title or self._graph.page_titled(fields.title) is not None:
-                raise BadAction(f'update-page: page with title "{fields.title}" already exists')
-            page.title = fields.title
-        page.view_type = fields.children_view_type or page.view_type
+    def _update_page(self, change: PageChange) -> None:
+        page = self._page(change.uid)
+        if change.title is not None and change.title != page.title:
+            self._check_title(change.title)
+            page.title = change.title
+        page.view_type = change.children_view_type or page.view_type
         page.edit_ms = self._graph.now_ms()
         self._graph.keep(page)
-
-    def _set_block(self, block: Block, fields: BlockFields) -> None:
-        block.string = block.string if fields.string is None else fields.string
-        block.open = block.open if fields.open is None else fields.open
-        block.heading = block.heading if fields.heading is None else fields.heading
-        block.text_align = fields.text_align or block.text_align
-        block.view_type = fields.children_view_type or block.view_type
 
     def _detach(self, page: Page, block: Block, *, touch: bool = True) -> None:
         parent = next(node for node in page.everything() if block in node.children)
@@ -121,63 +102,42 @@ class Writer:
             parent.edit_ms = self._graph.now_ms()
 
     def _place(self, location: Location) -> tuple[Page, Node]:
-        """The page and the node that a location names; the page may have to be made."""
-        if location.parent_uid is not None:
-            uid = self._uid(location.parent_uid)
-            page = self._graph.page_with(uid)
-            if page is None:
-                raise BadAction(f'Parent entity with uid "{uid}" doesn\'t exist')
-            return page, _node_on(page, uid)
-        page = self._titled(location.page_title)
-        return page, page
+        """The page and the node that a location names."""
+        page = self._graph.page_with(location.parent_uid)
+        if page is None:
+            raise BadAction(f'Parent entity with uid "{location.parent_uid}" doesn\'t exist')
+        return page, _node_on(page, location.parent_uid)
 
-    def _titled(self, title: str | DailyNote | None) -> Page:
-        if isinstance(title, DailyNote):
-            day = uids.day_of(title.daily_note_page)
-            if day is None:
-                raise BadAction("location.page-title.daily-note-page is not MM-DD-YYYY")
-            found = self._graph.page(title.daily_note_page)
-            return found or self._graph.new_page(uids.daily_title(day), title.daily_note_page)
-        if not title:
-            raise BadAction("location.page-title is empty")
-        return self._graph.page_titled(title) or self._graph.new_page(title)
-
-    def _block(self, uid: Uid | None) -> tuple[Page, Block]:
-        known = self._uid(uid)
-        page = self._graph.page_with(known)
-        node = None if page is None else _node_on(page, known)
+    def _block(self, uid: str) -> tuple[Page, Block]:
+        page = self._graph.page_with(uid)
+        node = None if page is None else _node_on(page, uid)
         if page is None or not isinstance(node, Block):
-            raise BadAction(f'Block with uid "{known}" doesn\'t exist')
+            raise BadAction(f'Block with uid "{uid}" doesn\'t exist')
         return page, node
 
-    def _page(self, uid: Uid | None) -> Page:
-        known = self._uid(uid)
-        page = self._graph.page(known)
+    def _page(self, uid: str) -> Page:
+        page = self._graph.page(uid)
         if page is None:
-            raise BadAction(f'Page with uid "{known}" doesn\'t exist')
+            raise BadAction(f'Page with uid "{uid}" doesn\'t exist')
         return page
 
-    def _uid(self, uid: Uid | None) -> str:
-        if isinstance(uid, str):
-            return uid
-        known = self.tempids.get(str(uid))
-        if not isinstance(known, str):
-            raise BadAction(f"tempid {uid} stands for nothing")
-        return known
+    def _check_title(self, title: str) -> None:
+        if self._graph.uid_titled(title) is not None:
+            raise BadAction(f'page with title "{title}" already exists')
 
-    def _free_uid(self, uid: Uid | None) -> str | None:
+    def _free_uid(self, uid: str | None) -> str | None:
         """The uid for something new; None: one is made."""
-        if isinstance(uid, int) and (uid >= 0 or not self._batch):
-            raise BadAction("only a batch may have tempids, which are negative numbers")
-        if isinstance(uid, int) and str(uid) in self.tempids:
-            raise BadAction(f"tempid {uid} is used twice")
-        if isinstance(uid, str) and (not uid or self._graph.node(uid) is not None):
+        if uid is not None and self._graph.page_with(uid) is not None:
             raise BadAction(f'uid "{uid}" already exists')
-        return uid if isinstance(uid, str) else None
+        return uid
 
-    def _name(self, uid: Uid | None, node: Node) -> None:
-        if isinstance(uid, int):
-            self.tempids[str(uid)] = node.uid
+
+def _set_block(block: Block, fields: BlockToMake | BlockChange) -> None:
+    block.string = block.string if fields.string is None else fields.string
+    block.open = block.open if fields.open is None else fields.open
+    block.heading = block.heading if fields.heading is None else fields.heading
+    block.text_align = fields.text_align or block.text_align
+    block.view_type = fields.children_view_type or block.view_type
 
 
 def _insert(parent: Node, block: Block, order: int | str) -> None:

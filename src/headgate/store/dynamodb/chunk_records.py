@@ -11,17 +11,16 @@ from headgate.base.errors import Malformed
 from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts
 from headgate.ports.store import ChunkWork
-from headgate.store.deletions import TOMBSTONES_KEPT
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.attributes import Item, ItemTooLarge, Key, check_item, check_key
-from headgate.store.dynamodb.definition import BY_USER, TTL
+from headgate.store.dynamodb.definition import BY_USER
 from headgate.store.dynamodb.rows import plain
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.writes import IS_NEW, Delete, Put, Update, Write
 
 #: What is read of a stored record to tell what becomes of it. `chunk` is the chunk that wrote it
 #: before its job's row, if it was too large for one transaction, and `was` how it counted then.
-_READ = ("hash", "chunk", "was", "deleted_at", "user_id")
+_READ = ("hash", "chunk", "was", "user_id")
 
 
 class RecordPlan(msgspec.Struct, frozen=True):
@@ -36,7 +35,7 @@ class RecordPlan(msgspec.Struct, frozen=True):
 async def plan_records(table: DynamoTable, job: Job, work: ChunkWork, now: datetime) -> RecordPlan:
     """Read what is stored of the chunk's records, and decide what to write.
 
-    A record with unchanged content is not written again, and one with a tombstone not at all.
+    A record with unchanged content is not written again.
     """
     stored_as = work.stored_as or job.sync
     # If a key comes twice in a chunk, the later record counts.
@@ -53,9 +52,7 @@ async def plan_records(table: DynamoTable, job: Job, work: ChunkWork, now: datet
         write = _store(record, places[key], found.get(places[key], {}), job, now, counts)
         if write is not None:
             writes.append(write)
-    # A tombstone stays in its place: others may still bring what was deleted.
-    there = [place for place in removed if "hash" in found.get(place, {})]
-    writes += [Delete(at=place, condition="attribute_not_exists(#deleted_at)") for place in there]
+    writes += [Delete(at=place) for place in removed if place in found]
     owners: list[Write] = []
     if counts["inserted"] and owner not in found:
         of_user = keys.owners_of(stored_as, job.user_id)
@@ -87,9 +84,6 @@ def _store(
     now: datetime,
     counts: Counter[str],
 ) -> Write | None:
-    lasting = plain(now - TOMBSTONES_KEPT)
-    if stored.get("deleted_at", "") > lasting:
-        return None
     digest, before = content_hash(record.data), stored.get("hash")
     by_this_chunk = stored.get("chunk") == job.chunk_key
     if by_this_chunk:
@@ -107,18 +101,15 @@ def _store(
         "now": plain(now),
         "chunk": job.chunk_key,
         "was": became,
-        "lasting": lasting,
     }
-    condition = "attribute_not_exists(#hash)"
+    condition = IS_NEW
     if before is not None:
         condition, values["before"] = "#hash = :before", before
     write = Update(
         at=place,
         change="SET #data = :data, #hash = :hash, #updated_at = :now, "
-        "#created_at = if_not_exists(#created_at, :now), #chunk = :chunk, #was = :was "
-        # What was a tombstone must not expire as one.
-        f"REMOVE #deleted_at, #{TTL}",
-        condition=f"(attribute_not_exists(#deleted_at) OR #deleted_at <= :lasting) AND {condition}",
+        "#created_at = if_not_exists(#created_at, :now), #chunk = :chunk, #was = :was",
+        condition=condition,
         values=values,
     )
     stored_as = {name: values[name] for name in ("data", "hash", "chunk", "was")}

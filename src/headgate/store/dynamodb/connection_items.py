@@ -11,12 +11,11 @@ from headgate.ports.connections import NewConnection, Renewal, SealedConnection
 from headgate.store.dynamodb import keys
 from headgate.store.dynamodb.attributes import Item
 from headgate.store.dynamodb.catalogue import listed
-from headgate.store.dynamodb.keys import time_text
 from headgate.store.dynamodb.rows import RowCodec, only_set
 from headgate.store.dynamodb.writes import IS_NEW, Put, Update, Write, set_and_remove
 
-#: Connections among the rows that can be listed, and those that were removed.
-KIND, REMOVED = "connection", "removed"
+#: Connections among the rows that can be listed.
+KIND = "connection"
 CODEC = RowCodec(Connection)
 NO_LEASE: Item = {"lease_holder": None, "lease_until": None}
 
@@ -63,13 +62,6 @@ def unique_writes(connection: Connection) -> list[Write]:
     pk, sk = keys.account_user(connection.source, connection.external_id, connection.user_id)
     item = {"pk": pk, "sk": sk, "connection_id": connection.id}
     return [Put(item=item, condition=IS_NEW)]
-
-
-def put_removal(connection_id: str, now: datetime) -> Put:
-    """The write that stores that the connection was removed."""
-    pk, sk = keys.removed_connection(connection_id)
-    item = {"pk": pk, "sk": sk, "connection_id": connection_id, "removed_at": time_text(now)}
-    return Put(item={**item, **listed(REMOVED, connection_id)})
 
 
 def update_item(item: Item, written: Item) -> Update:

@@ -35,7 +35,6 @@ from headgate.store.dynamodb.connection_items import (
     new_connection,
     put_new,
     put_pointer,
-    put_removal,
     renewed,
     sealed_item,
     to_sealed,
@@ -202,7 +201,7 @@ class DynamoConnections:
         return CODEC.from_item(item)
 
     async def remove(self, connection_id: str, *, user_id: str | None = None) -> None:
-        """Delete the connection with its credentials, and store that it was removed."""
+        """Delete the connection with its credentials."""
         for _ in range(TRIES_MAX):
             item = await self._get(connection_id, user_id)
             gone = CODEC.from_item(item)
@@ -214,9 +213,8 @@ class DynamoConnections:
                 condition="#revision = :seen",
                 values={"seen": item["revision"]},
             )
-            note = put_removal(gone.id, self._table.now())
             try:
-                await self._write([delete, note, *(Delete(at=key) for key in pointers)])
+                await self._write([delete, *(Delete(at=key) for key in pointers)])
             except ConditionFailed:
                 continue
             return

@@ -122,7 +122,7 @@ class DynamoEvents:
             gone = sum(len(item["told"]) for item in old)
             # Nothing is awaited since the look at `left`: jobs at the same time share the limit.
             left -= gone
-            await self.table.write_batch(deletes=[key_of(item) for item in old])
+            await self.table.delete_many([key_of(item) for item in old])
             if job is not None:
                 await self._move_age(job, items[len(old) :])
             return gone

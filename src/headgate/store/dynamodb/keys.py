@@ -154,32 +154,6 @@ def high_water(sync: str, connection_id: str) -> Key:
     return join("mark", sync, connection_id), "mark"
 
 
-# ---- items -------------------------------------------------------------------------------------
-
-
-def item(item_id: str) -> Key:
-    """An item."""
-    return join("item", item_id), "item"
-
-
-def document_part(item_id: str, document_id: str, number: int) -> Key:
-    """A part of a document of an item; the parts of one sort in their order."""
-    return join("item", item_id), join("doc", document_id, f"{number:04d}")
-
-
-def connection_item(
-    connection_id: str, collection: str, external_id: str | None, item_id: str
-) -> Key:
-    """Which item a connection has for a thing of the provider's: one at most."""
-    name = "?" + item_id if external_id is None else "=" + external_id
-    return join("connection", connection_id), join("item", collection, name)
-
-
-def tombstone(connection_id: str, item_id: str) -> Key:
-    """That an item of a connection was deleted; a record's tombstone takes the record's place."""
-    return join("connection", connection_id), join("tombstone", item_id)
-
-
 # ---- budgets -----------------------------------------------------------------------------------
 
 
@@ -219,11 +193,6 @@ def connect_attempt(user_id: str, state_hash: str) -> Key:
 def connection(connection_id: str) -> Key:
     """A connection with its sealed credentials."""
     return join("connection", connection_id), "connection"
-
-
-def removed_connection(connection_id: str) -> Key:
-    """That a connection was removed."""
-    return join("connection", connection_id), "removed"
 
 
 def account(source: str, external_id: str) -> str:

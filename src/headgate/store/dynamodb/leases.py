@@ -47,8 +47,6 @@ class Settlement(msgspec.Struct, Generic[Row, AnyChange, Payload]):
     writes: list[Write] = []
     #: Attributes of the item besides the columns of the row.
     more: Item = {}
-    #: Items that nothing names any more once the change is written, too many for its transaction.
-    left: list[Key] = []
 
 
 class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
@@ -207,16 +205,8 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
                 if error is not None:
                     raise error from None
             else:
-                await self._delete_left(settlement.left)
                 return settlement.row
         raise StoreUnavailable(f"the {self._kind.machine.name} {change.after.id!r} keeps changing")
-
-    async def _delete_left(self, left: Sequence[Key]) -> None:
-        try:
-            await self.table.write_batch(deletes=left)
-        except StoreUnavailable:
-            # The change is written; whoever writes the row next deletes what is left.
-            return
 
     async def _apply(
         self, change: AnyChange, payload: Payload | None

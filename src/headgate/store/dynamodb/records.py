@@ -37,11 +37,9 @@ class DynamoRecords:
     async def _read_records(
         self, sync: str, connection_id: str, *, after: str | None, limit: int
     ) -> list[Item]:
-        """The next records, without those that are deleted; one more is read for `after`."""
+        """The next records; one more is read for `after`."""
         first = None if after is None else catalogue.own_key(after)
-        which = KeyRange(
-            pk=catalogue.records(sync, connection_id), first=first, where="attribute_exists(#hash)"
-        )
+        which = KeyRange(pk=catalogue.records(sync, connection_id), first=first)
         more = limit if after is None else limit + 1
         items = await self.table.query_all(which, limit=more)
         return [item for item in items if item["sk"] != first][:limit]
@@ -66,7 +64,7 @@ class DynamoRecords:
                 updated_at=_time(found[place]["updated_at"]),
             )
             for place, (sync, connection_id, key) in places.items()
-            if place in found and "hash" in found[place]
+            if place in found
         ]
 
     async def record_hashes(
@@ -74,14 +72,14 @@ class DynamoRecords:
     ) -> dict[str, str]:
         """The content hashes of the stored records under these keys; any number of keys."""
         found = await self._under(sync, connection_id, keys, "hash")
-        return {key: item["hash"] for key, item in found.items() if "hash" in item}
+        return {key: item["hash"] for key, item in found.items()}
 
     async def record_data(
         self, sync: str, connection_id: str, keys: Sequence[str]
     ) -> dict[str, JsonObject]:
         """The data of the stored records under these keys; any number of keys."""
         found = await self._under(sync, connection_id, keys, "data")
-        return {key: _data(item) for key, item in found.items() if "data" in item}
+        return {key: _data(item) for key, item in found.items()}
 
     async def _under(
         self, sync: str, connection_id: str, wanted: Sequence[str], attribute: str
@@ -105,8 +103,7 @@ class DynamoRecords:
             for key in dict.fromkeys(keys)
         ]
         found = await self.table.get_many(places, ["hash"])
-        there = [place for place, item in found.items() if "hash" in item]
-        deleted = await gather(self.table.write(Delete(at=place)) for place in there)
+        deleted = await gather(self.table.write(Delete(at=place)) for place in found)
         return sum(item is not None for item in deleted)
 
     # ---- pages ---------------------------------------------------------------------------------
@@ -198,7 +195,7 @@ class DynamoRecords:
             rows += [
                 _row(which.sync, owner["sk"], found[place], owner["user_id"])
                 for place, owner in places.items()
-                if place in found and "hash" in found[place]
+                if place in found
             ]
             if len(rows) >= limit or len(owners) <= CONNECTIONS_MAX:
                 return rows[:limit]

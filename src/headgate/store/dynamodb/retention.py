@@ -101,7 +101,7 @@ class JobRetention(JobRecovery):
         after: Item | None = None
         while True:
             page = await self.table.query(which, after=after)
-            await self.table.write_batch(deletes=[key_of(item) for item in page.items])
+            await self.table.delete_many([key_of(item) for item in page.items])
             after = page.after
             if after is None:
                 return

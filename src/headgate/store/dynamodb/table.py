@@ -280,16 +280,15 @@ class DynamoTable:
         request = {"TransactItems": items, "ClientRequestToken": token}
         await self.client.send("transact_write_items", request)
 
-    async def write_batch(self, puts: Sequence[Item] = (), deletes: Sequence[Key] = ()) -> None:
-        """Write and delete any number of different items, each for itself and in no order."""
-        requests = [{"PutRequest": {"Item": Put(item=item).request()["Item"]}} for item in puts]
-        requests += [{"DeleteRequest": {"Key": to_key(key)}} for key in deletes]
+    async def delete_many(self, keys: Sequence[Key]) -> None:
+        """Delete any number of items, each for itself and in no order."""
+        requests = [{"DeleteRequest": {"Key": to_key(key)}} for key in keys]
         await gather(
-            self._write_some(requests[begin : begin + BATCH_WRITE_MAX])
+            self._delete_some(requests[begin : begin + BATCH_WRITE_MAX])
             for begin in range(0, len(requests), BATCH_WRITE_MAX)
         )
 
-    async def _write_some(self, requests: Sequence[Mapping[str, Any]]) -> None:
+    async def _delete_some(self, requests: Sequence[Mapping[str, Any]]) -> None:
         left: Sequence[Mapping[str, Any]] = requests
         for number in range(TRIES_MAX):
             wanted = {"RequestItems": {self.name: left}}
@@ -298,7 +297,7 @@ class DynamoTable:
             if not left:
                 return
             await self.client.rest(number)
-        raise StoreUnavailable("DynamoDB leaves writes of a batch undone")
+        raise StoreUnavailable("DynamoDB leaves deletions of a batch undone")
 
     async def _send(
         self, operation: str, request: Mapping[str, Any], *, repeat: bool = True

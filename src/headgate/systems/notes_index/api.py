@@ -29,8 +29,8 @@ from headgate.toolkit.api.documents import Name, request_config, view_for_caller
 from headgate.toolkit.api.event_stream import (
     EVENT_ID_MAX,
     VARY,
-    Frame,
     LastEventId,
+    encode_frame,
     stream_content,
     wants_stream,
 )
@@ -321,15 +321,13 @@ async def get_run(
     return await _response(request, app, caller, job)
 
 
-def _frame(event: JobEvent) -> Frame:
+def _frame(event: JobEvent) -> bytes:
     document = event_document(event.kind, event.data, event.at)
-    return Frame(id=event.id, event=event.kind, data=document)
+    return encode_frame(event.kind, document, id=event.id)
 
 
-def _end_frame(job: Job) -> Frame:
-    return Frame(
-        event="end", data={"event": "end", "run_id": job.id, "status": STATUS_OF[job.state]}
-    )
+def _end_frame(job: Job) -> bytes:
+    return encode_frame("end", {"event": "end", "run_id": job.id, "status": STATUS_OF[job.state]})
 
 
 @_runs.get(
@@ -340,7 +338,7 @@ def _end_frame(job: Job) -> Frame:
     responses={
         200: {
             "description": "A page of events; or a stream of them, if `Accept` asks for one.",
-            "content": stream_content(Frame(id=7, event="batch_complete", data=examples.EVENT)),
+            "content": stream_content(encode_frame("batch_complete", examples.EVENT, id=7)),
         },
         **get_problems("not_found", "too_many_streams"),
     },

@@ -8,24 +8,23 @@ and goes on from there: each event has the id by which it is stored.
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import Header
-from starlette.responses import Response
+from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
 from headgate.base.clock import Clock
-from headgate.base.encoding import Json, to_json
+from headgate.base.encoding import to_json
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.toolkit.api.problems import RETRY_AFTER_S, ProblemError
 from headgate.toolkit.serving.stopping import stopping_of
 
-MEDIA_TYPE = "text/event-stream"
+MEDIA_TYPE = EventSourceResponse.media_type
 #: The highest id that a database gives an event.
 EVENT_ID_MAX = 2**63 - 1
 #: Open streams of one API key, in this process.
@@ -35,8 +34,8 @@ HEARTBEAT_S = 15.0
 #: How soon a client should come back when the connection is lost.
 RETRY_MS = 2_000
 
-_RETRY = f"retry: {RETRY_MS}\n\n".encode()
-_HEARTBEAT = b": heartbeat\n\n"
+_RETRY = format_sse_event(retry=RETRY_MS)
+_HEARTBEAT = format_sse_event(comment="heartbeat")
 _JSON = "application/json"
 #: A response depends on this header where it may be a stream or a list.
 VARY = {"Vary": "Accept"}
@@ -54,24 +53,13 @@ LastEventId = Annotated[
 _log = get_logger(__name__)
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """One event as it is sent."""
-
-    #: What the event is called: one word.
-    event: str
-    #: Sent as JSON in one line.
-    data: Json
-    #: The id by which the client goes on; None: it goes on after the event before.
-    id: int | None = None
-
-    def encode(self) -> bytes:
-        """Return the lines of the frame, and the empty line that ends it."""
-        head = "" if self.id is None else f"id: {self.id}\n"
-        return f"{head}event: {self.event}\ndata: {to_json(self.data)}\n\n".encode()
+#: The frames of a stream as they are sent, a page at a time.
+Pages = AsyncGenerator[bytes, None]
 
 
-#: The frames of a stream, a page at a time.
-Pages = AsyncGenerator[Sequence[Frame], None]
+def encode_frame(event: str, data: object, *, id: int | None = None) -> bytes:
+    """Return one event as it is sent; by its `id` the client goes on after it."""
+    return format_sse_event(event=event, data_str=to_json(data), id=None if id is None else str(id))
 
 
 def wants_stream(accept: str, media_type: str = MEDIA_TYPE) -> bool:
@@ -131,96 +119,77 @@ class EventStreams:
                 del self._open[key_id]
 
 
-class EventStreamResponse(Response):
-    """A stream of frames, until there are no more, the client is gone, or the server stops."""
+class EventStreamResponse(EventSourceResponse):
+    """A stream of frames, until there are no more, the client is gone, or the server stops.
 
-    media_type = MEDIA_TYPE
+    FastAPI's own streams cannot be refused once they are asked for, know nothing of a server that
+    stops, and measure silence by the real clock.
+    """
 
     def __init__(self, pages: Pages, *, streams: EventStreams, key_id: str) -> None:
         """Send `pages` as one of the streams of that key."""
-        self.status_code = 200
-        self.background = None
         # Nginx would hold frames back to send many at once.
-        self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no", **VARY})
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **VARY}
+        super().__init__(pages, headers=headers)
         self._pages = pages
         self._streams = streams
         self._key_id = key_id
-        self._sent_at = 0.0
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream; ProblemError, before anything is sent, if the key has too many."""
+        self.body_iterator = frames = self._frames(stopping_of(scope))
         try:
             # Counted here and not earlier: a response that is never sent holds no place.
             with self._streams.place(self._key_id):
-                await self._stream(scope, receive, send)
+                await super().__call__(scope, receive, send)
         finally:
+            # Here, because nothing can be awaited where a client who is gone ends the stream.
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await frames.aclose()
             await self._pages.aclose()
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send(
-            {
-                "type": "http.response.start",
-                "status": self.status_code,
-                "headers": self.raw_headers,
-            }
-        )
-        gone = asyncio.create_task(wait_until_gone(receive), name="client is gone")
-        tasks = (
-            gone,
-            asyncio.create_task(self._send_pages(send), name="event stream"),
-            asyncio.create_task(self._send_heartbeats(send), name="heartbeats"),
-            asyncio.create_task(stopping_of(scope).wait(), name="server stops"),
-        )
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            client_is_gone = gone.done()
-        finally:
-            for each in tasks:
-                each.cancel()
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-        client_is_gone = client_is_gone or any(isinstance(each, OSError) for each in results)
-        if not client_is_gone:
-            self._log_failures(results)
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send_pages(self, send: Send) -> None:
-        await self._send(send, _RETRY)
-        async for page in self._pages:
-            await self._send(send, b"".join(each.encode() for each in page))
-
-    async def _send_heartbeats(self, send: Send) -> None:
-        clock, every_s = self._streams.clock, self._streams.heartbeat_s
-        self._sent_at = clock.monotonic()
+    async def _frames(self, stopping: asyncio.Event) -> Pages:
+        yield _RETRY
+        stopped = self._start(stopping.wait())
+        page = self._start(self._next_page())
         while True:
-            left_s = self._sent_at + every_s - clock.monotonic()
-            if left_s > 0:
-                await clock.sleep(left_s)
-            else:
-                await self._send(send, _HEARTBEAT)
+            silence = self._start(self._streams.clock.sleep(self._streams.heartbeat_s))
+            await asyncio.wait((page, silence, stopped), return_when=asyncio.FIRST_COMPLETED)
+            silence.cancel()
+            if stopped.done():
+                return
+            if not page.done():
+                yield _HEARTBEAT
+                continue
+            body = page.result()
+            if body is None:
+                return
+            yield body
+            page = self._start(self._next_page())
 
-    async def _send(self, send: Send, body: bytes) -> None:
-        """Send whole frames; it waits while the client is slow."""
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        self._sent_at = self._streams.clock.monotonic()
+    async def _next_page(self) -> bytes | None:
+        try:
+            return await anext(self._pages, None)
+        except Exception as error:
+            # A stream that has begun can send no problem. It is closed, and the client, who comes
+            # back, is told then.
+            _log.warning(LogEvent.STREAM_BROKEN, key=self._key_id, error=describe_error(error))
+            return None
 
-    def _log_failures(self, results: Sequence[Any]) -> None:
-        # A stream that has begun can send no problem. It is closed, and the client, who comes back,
-        # is told then.
-        for each in results:
-            if isinstance(each, Exception):
-                _log.warning(LogEvent.STREAM_BROKEN, key=self._key_id, error=describe_error(each))
-
-
-async def wait_until_gone(receive: Receive) -> None:
-    """Return when the client has closed the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, name="event stream")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 # ---- for the OpenAPI document ------------------------------------------------------------------
 
 
-def stream_content(*frames: Frame) -> dict[str, Any]:
+def stream_content(*frames: bytes) -> dict[str, Any]:
     """Describe the `content` of a response that may be a stream, with these frames as example."""
-    example = (_RETRY + b"".join(each.encode() for each in frames)).decode()
+    example = (_RETRY + b"".join(frames)).decode()
     return {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"stream": {"value": example}}}}

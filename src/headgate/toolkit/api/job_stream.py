@@ -7,7 +7,7 @@ from fastapi import Request
 from headgate.flow.jobs.view import event_for_user
 from headgate.model.job import END_OF_EVENTS, Job, JobEvent
 from headgate.toolkit.api.auth import Caller, authenticate
-from headgate.toolkit.api.event_stream import EventStreamResponse, Frame, Pages
+from headgate.toolkit.api.event_stream import EventStreamResponse, Pages, encode_frame
 from headgate.toolkit.api.route import ApiContext
 
 #: Events in memory at once, for each stream.
@@ -19,14 +19,14 @@ def shown_to(caller: Caller, event: JobEvent) -> JobEvent:
     return event if caller.is_admin else event_for_user(event)
 
 
-def event_frame(event: JobEvent) -> Frame:
+def event_frame(event: JobEvent) -> bytes:
     """Return the frame of an event: the document that the list has, by the event's own id."""
-    return Frame(id=event.id, event=event.kind, data=event)
+    return encode_frame(event.kind, event, id=event.id)
 
 
-def end_frame(job: Job) -> Frame:
+def end_frame(job: Job) -> bytes:
     """Return the last frame of a job that has ended."""
-    return Frame(event=END_OF_EVENTS, data={"job_id": job.id, "state": job.state})
+    return encode_frame(END_OF_EVENTS, {"job_id": job.id, "state": job.state})
 
 
 async def job_stream(
@@ -35,8 +35,8 @@ async def job_stream(
     job_id: str,
     *,
     after: int,
-    frame: Callable[[JobEvent], Frame] = event_frame,
-    end: Callable[[Job], Frame] = end_frame,
+    frame: Callable[[JobEvent], bytes] = event_frame,
+    end: Callable[[Job], bytes] = end_frame,
 ) -> EventStreamResponse:
     """Respond with the job's events after the id `after`; NotFound if it is not the caller's.
 
@@ -45,7 +45,7 @@ async def job_stream(
     api: ApiContext = request.app.state.api
     await api.site.app.jobs.get(job_id, user_id=caller.owner)
 
-    def shown(event: JobEvent) -> Frame:
+    def shown(event: JobEvent) -> bytes:
         return frame(shown_to(caller, event))
 
     pages = _pages(request, caller, job_id, after=after, shown=shown, end=end)
@@ -58,8 +58,8 @@ async def _pages(
     job_id: str,
     *,
     after: int,
-    shown: Callable[[JobEvent], Frame],
-    end: Callable[[Job], Frame],
+    shown: Callable[[JobEvent], bytes],
+    end: Callable[[Job], bytes],
 ) -> Pages:
     api: ApiContext = request.app.state.api
     jobs = api.site.app.jobs
@@ -71,9 +71,9 @@ async def _pages(
         events = await jobs.events(job_id, after=after, limit=PAGE_EVENTS)
         if events:
             after = events[-1].id
-            yield [shown(each) for each in events]
+            yield b"".join(map(shown, events))
         elif job.ended:
-            yield [end(job)]
+            yield end(job)
             return
         if len(events) < PAGE_EVENTS and not job.ended:
             await api.watch.wait(job_id, after=after)

@@ -6,7 +6,7 @@ Every query to the store names the user, so another user's record is not found.
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from headgate.flow.records.export import ExportFormat, export
 from headgate.flow.records.view import RecordPage, RecordView, shorten
@@ -17,7 +17,6 @@ from headgate.toolkit.api.event_stream import VARY, wants_stream
 from headgate.toolkit.api.jobs import NOT_MODIFIED, Limit
 from headgate.toolkit.api.models import model_of
 from headgate.toolkit.api.route import IfNoneMatch, TheApp, TheCaller, get_problems, router
-from headgate.toolkit.api.text_stream import TextStreamResponse
 
 #: Longer than any key that Postgres can have in its index, and than a cursor made of one.
 TEXT_LENGTH_MAX = 8_000
@@ -105,7 +104,8 @@ async def list_records(
             # What is wrong with the request is told before the response begins.
             await app.records.page(which, limit=1)
             pieces = export(app.records, which, form)
-            return TextStreamResponse(pieces, media_type=media_type)
+            headers = {"Cache-Control": "no-store", **VARY}
+            return StreamingResponse(pieces, media_type=media_type, headers=headers)
     page = await app.records.page(which, after=after, limit=limit)
     return responses.json_response(shorten(page, PAGE_BYTES_MAX), headers=VARY)
 

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from headgate.sandbox.google_health.access import CLIENT_ID, CLIENT_SECRET
-from headgate.sandbox.google_health.data_types import ACTIVITY, METRICS, SLEEP
+from headgate.sandbox.google_health.data_types import ACTIVITY, LOCATION, METRICS
 from headgate.sandbox.kit.faults import FaultKind
 from tests.unit.sandbox.clients import Answer, Client
 from tests.unit.sandbox.google_health.worlds import TYPES, make, problem
@@ -15,7 +15,7 @@ ASKED = {
     "client_id": CLIENT_ID,
     "redirect_uri": "http://localhost/back",
     "response_type": "code",
-    "scope": f"{ACTIVITY} {SLEEP}",
+    "scope": f"{ACTIVITY} {LOCATION}",
     "access_type": "offline",
     "state": "xyz",
 }
@@ -49,7 +49,7 @@ async def test_a_code_gives_tokens_for_an_hour() -> None:
 
     names = {"access_token", "expires_in", "scope", "token_type", "refresh_token"}
     assert tokens.keys() == names
-    assert (tokens["expires_in"], tokens["scope"]) == (3_600, f"{ACTIVITY} {SLEEP}")
+    assert (tokens["expires_in"], tokens["scope"]) == (3_600, f"{ACTIVITY} {LOCATION}")
     assert (early.status, problem(late)) == (200, (401, "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED"))
     assert late.headers["www-authenticate"].startswith("Bearer ")
 
@@ -121,16 +121,14 @@ async def test_a_bad_exchange_is_refused(form: dict[str, str], status: int, erro
     assert (answer.status, answer.json()["error"]) == (status, error)
 
 
-@pytest.mark.parametrize(
-    ("data_type", "scope"), [("steps", ACTIVITY), ("weight", METRICS), ("sleep", SLEEP)]
-)
+@pytest.mark.parametrize(("data_type", "scope"), [("steps", ACTIVITY), ("weight", METRICS)])
 async def test_each_kind_of_data_has_its_own_scope(data_type: str, scope: str) -> None:
     sandbox, client, _ = make()
     path = f"{TYPES}/{data_type}/dataPoints"
 
     client.token = sandbox.grant(scopes=(scope,)).access_token
     allowed = await client.get(path)
-    others = tuple({ACTIVITY, METRICS, SLEEP} - {scope})
+    others = tuple({ACTIVITY, METRICS, LOCATION} - {scope})
     client.token = sandbox.grant(scopes=others).access_token
     refused = await client.get(path)
 

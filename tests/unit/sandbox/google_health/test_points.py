@@ -5,14 +5,13 @@ from datetime import date, timedelta
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.google_health.data_types import DATA_TYPES, SLEEP
+from headgate.sandbox.google_health.data_types import DATA_TYPES
 from headgate.sandbox.google_health.day import Shares
 from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.google_health.world import NewExercise
 from tests.unit.sandbox.clients import Client
 from tests.unit.sandbox.google_health.worlds import START, TYPES, every, make, problem
 
-LISTED = ("steps", "distance", "active-minutes", "heart-rate", "weight", "exercise", "sleep")
+LISTED = ("steps", "distance", "active-minutes", "heart-rate", "weight", "exercise")
 
 
 def start_of(point: dict[str, dict[str, dict[str, str]]], data_type: str) -> str:
@@ -67,7 +66,7 @@ async def test_a_page_token_survives_what_is_added_and_fits_only_its_own_request
     first = (await client.get(path, pageSize=2)).json()
     sandbox.add_exercise()
     second = (await client.get(path, pageSize=2, pageToken=first["nextPageToken"])).json()
-    elsewhere = await client.get(f"{TYPES}/sleep/dataPoints", pageToken=first["nextPageToken"])
+    elsewhere = await client.get(f"{TYPES}/steps/dataPoints", pageToken=first["nextPageToken"])
     made_up = await client.get(path, pageToken="nonsense")
 
     assert first["dataPoints"] + second["dataPoints"] == before[:4]
@@ -91,53 +90,18 @@ async def test_the_history_grows_by_a_day_at_midnight() -> None:
     assert await newest() - before == timedelta(days=2)
 
 
-async def test_a_session_is_read_by_its_name_and_nothing_else_has_one() -> None:
+async def test_an_exercise_is_read_by_its_name_and_nothing_else_has_one() -> None:
     _, client, _ = make()
-    listed = await every(client, "sleep")
+    listed = await every(client, "exercise")
 
     found = await client.get(f"/v4/{listed[0]['name']}")
-    missing = await client.get(f"{TYPES}/sleep/dataPoints/2000000000000000777")
+    missing = await client.get(f"{TYPES}/exercise/dataPoints/2000000000000000777")
     nameless = await client.get(f"{TYPES}/steps/dataPoints/1")
 
     assert found.json() == listed[0]
     assert problem(missing) == (404, "NOT_FOUND", "")
     assert problem(nameless) == (400, "INVALID_ARGUMENT", "name")
     assert "name" not in (await every(client, "weight"))[0]
-
-
-async def test_sleep_stages_follow_each_other_and_add_up() -> None:
-    _, client, _ = make()
-
-    for point in await every(client, "sleep"):
-        sleep = point["sleep"]
-        stages, interval = sleep["stages"], sleep["interval"]
-        ends = [stage["endTime"] for stage in stages]
-        assert [stage["startTime"] for stage in stages] == [interval["startTime"], *ends[:-1]]
-        assert ends[-1] == interval["endTime"]
-        total = sum(int(each["minutes"]) for each in sleep["summary"]["stagesSummary"])
-        assert str(total) == sleep["summary"]["minutesInSleepPeriod"]
-
-
-async def test_a_data_source_family_leaves_out_the_others() -> None:
-    sandbox, client, _ = make(shares=Shares(manual=0))
-    made = sandbox.add_exercise(NewExercise(manual=True))
-    whole = await every(client, "exercise")
-
-    async def of(family: str) -> list[object]:
-        return await every(
-            client, "exercise", dataSourceFamily=f"users/me/dataSourceFamilies/{family}"
-        )
-
-    assert whole[0]["name"].endswith(str(made.id))
-    assert await of("google-wearables") == whole[1:]
-    assert await of("google-sources") == await of("all-sources") == whole
-    assert await of("self-sources") == []
-    for data_type, family in (("sleep", "all-sources"), ("exercise", "neighbours")):
-        refused = await client.get(
-            f"{TYPES}/{data_type}/dataPoints",
-            dataSourceFamily=f"users/me/dataSourceFamilies/{family}",
-        )
-        assert problem(refused) == (400, "INVALID_ARGUMENT", "data_source_family")
 
 
 @pytest.mark.parametrize(
@@ -158,57 +122,14 @@ async def test_a_bad_argument_is_refused_by_its_field(
     assert problem(await client.get(path, **query)) == (400, "INVALID_ARGUMENT", field)
 
 
-async def test_an_identity_leads_to_the_same_data_and_nobody_elses() -> None:
+async def test_everybody_has_data_of_their_own_which_nobody_else_reads() -> None:
     sandbox, client, _ = make(users=2)
+    first, second = map(str, sandbox.world.user_ids)
+    other = Client(sandbox, sandbox.grant(second).access_token)
 
-    identity = (await client.get("/v4/users/me/identity")).json()
-    own = await client.get(f"/v4/users/{identity['healthUserId']}/dataTypes/weight/dataPoints")
-    other = await client.get(f"/v4/users/{sandbox.world.user_ids[1]}/dataTypes/weight/dataPoints")
+    own = await client.get(f"/v4/users/{first}/dataTypes/weight/dataPoints")
+    refused = await client.get(f"/v4/users/{second}/dataTypes/weight/dataPoints")
 
     assert own.json()["dataPoints"] == await every(client, "weight")
-    second = Client(sandbox, sandbox.grant(str(sandbox.world.user_ids[1])).access_token)
-    assert await every(second, "weight") != await every(client, "weight")
-    assert problem(other) == (403, "PERMISSION_DENIED", "")
-
-
-async def test_sessions_are_deleted_by_their_names() -> None:
-    _, client, _ = make(days=20)
-    names = [point["name"] for point in await every(client, "sleep")]
-    body = {"names": [names[3], names[0].replace(names[0].split("/")[1], "me")]}
-
-    answer = await client.post(f"{TYPES}/sleep/dataPoints:batchDelete", json=body)
-
-    assert (answer.status, answer.json()["done"]) == (200, True)
-    left = [point["name"] for point in await every(client, "sleep")]
-    assert left == [*names[1:3], *names[4:]]
-
-
-@pytest.mark.parametrize(
-    ("data_type", "names", "told"),
-    [
-        ("steps", ["users/me/dataTypes/steps/dataPoints/1"], "parent"),
-        ("sleep", [], "names"),
-        ("sleep", ["7"], "names"),
-        ("sleep", ["users/me/dataTypes/exercise/dataPoints/7"], "names"),
-        ("sleep", ["users/8/dataTypes/sleep/dataPoints/7"], "names"),
-        ("sleep", ["users/me/dataTypes/sleep/dataPoints/x"], "names"),
-        ("sleep", ["users/me/dataTypes/sleep/dataPoints/7"], ""),
-        ("sleep", [7], "names[0]"),
-    ],
-)
-async def test_a_wrong_deletion_is_refused_and_one_without_its_scope(
-    data_type: str, names: list[object], told: str
-) -> None:
-    sandbox, client, _ = make(days=20)
-    path = f"{TYPES}/{data_type}/dataPoints:batchDelete"
-
-    answer = await client.post(path, json={"names": names})
-    reader = Client(sandbox, sandbox.grant(scopes=(SLEEP,)).access_token)
-    [point, *_] = await every(client, "sleep")
-    of_reader = await reader.post(path, json={"names": [point["name"]]})
-
-    found = (400, "INVALID_ARGUMENT", told) if told else (404, "NOT_FOUND", "")
-    assert problem(answer) == found
-    if data_type == "sleep":
-        denied = (403, "PERMISSION_DENIED", "ACCESS_TOKEN_SCOPE_INSUFFICIENT")
-        assert problem(of_reader) == denied
+    assert await every(other, "weight") != await every(client, "weight")
+    assert problem(refused) == (403, "PERMISSION_DENIED", "")

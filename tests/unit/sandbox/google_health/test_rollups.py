@@ -1,4 +1,4 @@
-"""Daily roll-ups: what a window adds up to, how long a range may be, and pages."""
+"""Daily roll-ups: what a day adds up to, and how long a range may be."""
 
 from collections import Counter
 
@@ -51,21 +51,6 @@ async def test_every_type_rolls_up_to_its_own_value(
         assert each[key].keys() == fields
 
 
-async def test_windows_of_several_days_end_with_the_range() -> None:
-    _, client, _ = make(shares=Shares(empty=0))
-
-    daily = (await roll_up(client, "steps", "2025-12-01", "2025-12-09")).json()
-    weekly = (await roll_up(client, "steps", "2025-12-01", "2025-12-09", windowSizeDays=7)).json()
-
-    counts = [int(each["steps"]["countSum"]) for each in daily["rollupDataPoints"]]
-    ends = [each["civilEndTime"]["date"]["day"] for each in weekly["rollupDataPoints"]]
-    assert ends == [9, 8]
-    assert [int(each["steps"]["countSum"]) for each in weekly["rollupDataPoints"]] == [
-        counts[0],
-        sum(counts[1:]),
-    ]
-
-
 async def test_a_day_without_data_is_left_out_and_none_at_all_is_an_empty_object() -> None:
     _, client, _ = make(days=5, shares=Shares(empty=0))
 
@@ -74,27 +59,6 @@ async def test_a_day_without_data_is_left_out_and_none_at_all_is_an_empty_object
 
     assert len(around["rollupDataPoints"]) == 5
     assert (nothing.status, nothing.json()) == (200, {})
-
-
-async def test_pages_go_on_where_the_last_one_ended() -> None:
-    _, client, _ = make(shares=Shares(empty=0))
-    whole = (await roll_up(client, "steps", "2025-12-01", "2025-12-08")).json()
-
-    found, token, pages = [], "", 0
-    while pages == 0 or token:
-        page = (
-            await roll_up(client, "steps", "2025-12-01", "2025-12-08", pageSize=3, pageToken=token)
-        ).json()
-        found += page["rollupDataPoints"]
-        token = page.get("nextPageToken", "")
-        pages += 1
-    first = (await roll_up(client, "steps", "2025-12-01", "2025-12-08", pageSize=3)).json()
-    other = await roll_up(
-        client, "steps", "2025-12-02", "2025-12-08", pageToken=first["nextPageToken"]
-    )
-
-    assert (found, pages) == (whole["rollupDataPoints"], 3)
-    assert problem(other) == (400, "INVALID_ARGUMENT", "page_token")
 
 
 @pytest.mark.parametrize(
@@ -132,11 +96,8 @@ async def test_a_range_is_ninety_days_at_most_or_for_some_types_fourteen(
             },
             "range.start",
         ),
-        ({"windowSizeDays": -1}, "window_size_days"),
-        ({"pageSize": -1}, "page_size"),
-        ({"pageSize": "3"}, "pageSize"),
+        ({"windowSizeDays": 7}, "windowSizeDays"),
         ({"window": 1}, "window"),
-        ({"dataSourceFamily": "mine"}, "data_source_family"),
     ],
 )
 async def test_a_bad_request_is_refused_by_its_field(change: dict[str, object], field: str) -> None:

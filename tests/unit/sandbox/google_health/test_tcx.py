@@ -91,13 +91,12 @@ async def test_an_export_needs_both_scopes(scopes: tuple[str, ...]) -> None:
 async def test_only_an_exercise_of_ones_own_can_be_exported() -> None:
     sandbox, client, _ = make(users=2)
     other = NewExercise(user=str(sandbox.world.user_ids[1]), start=datetime(2026, 1, 4, tzinfo=UTC))
-    sleep = (await every(client, "sleep"))[0]["name"]
 
     of_other = await client.get(path_of(sandbox.add_exercise(other).id))
     wordy = await client.get(path_of("abc"))
     endless = await client.get(path_of("9" * 5_000))
-    of_sleep = await client.get(f"/v4/{sleep}:exportExerciseTcx")
+    of_steps = await client.get(f"{TYPES}/steps/dataPoints/1:exportExerciseTcx")
 
     for missing in (of_other, wordy, endless):
         assert problem(missing) == (404, "NOT_FOUND", "")
-    assert problem(of_sleep) == (400, "INVALID_ARGUMENT", "name")
+    assert problem(of_steps) == (400, "INVALID_ARGUMENT", "name")

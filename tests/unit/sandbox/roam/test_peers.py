@@ -3,11 +3,12 @@
 import pytest
 
 from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate.sandbox.roam.querying import PAGE_UIDS
 from headgate.sandbox.roam.sandbox import PEER
 from tests.unit.sandbox.clients import Client
-from tests.unit.sandbox.roam.worlds import ALL_UIDS, GRAPH, ask, make, path_of
+from tests.unit.sandbox.roam.worlds import GRAPH, ask, make, path_of
 
-QUERY = {"query": ALL_UIDS}
+QUERY = {"query": PAGE_UIDS}
 
 
 async def test_the_known_address_sends_every_request_on() -> None:

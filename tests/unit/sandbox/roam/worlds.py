@@ -5,12 +5,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from headgate.base.clock import ManualClock
+from headgate.sandbox.roam.querying import PAGE_UIDS
 from headgate.sandbox.roam.sandbox import PEER, Roam
 from tests.unit.sandbox.clients import Answer, Client
 
 START = datetime(2026, 1, 5, 12, 1, tzinfo=UTC)
 GRAPH = "/api/graph/graph-1"
-ALL_UIDS = "[:find ?uid :where [?e :node/title] [?e :block/uid ?uid]]"
 METADATA = (
     "[:block/uid :node/title :edit/time"
     " {:block/children [:block/uid :edit/time {:block/children ...}]}]"
@@ -41,7 +41,7 @@ async def result(client: Client, verb: str, **body: object) -> Any:
 
 
 async def page_uids(client: Client) -> list[str]:
-    return [row[0] for row in await result(client, "q", query=ALL_UIDS)]
+    return [row[0] for row in await result(client, "q", query=PAGE_UIDS)]
 
 
 async def pull(client: Client, uid: str, selector: str = WHOLE) -> Any:
