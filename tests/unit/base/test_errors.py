@@ -26,7 +26,7 @@ AFTER = timedelta(minutes=15)
 CLASSES: dict[str, Any] = {
     name: each
     for name, each in inspect.getmembers(errors, inspect.isclass)
-    if each.__module__ == errors.__name__
+    if each.__module__ == errors.__name__ and issubclass(each, Exception)
 }
 
 #: Those that must be told something; the others have their docstring to say.
@@ -42,6 +42,7 @@ TOLD = (
     "NotConnected",
     "RateLimited",
     "RecordsClaimed",
+    "StoreFault",
     "UnknownSync",
 )
 
