@@ -7,17 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from headgate import (
-    App,
-    Budget,
-    Connection,
-    Job,
-    JobRequest,
-    Mode,
-    Record,
-    Secret,
-    Sync,
-)
+from headgate import App, Budget, JobRequest, Mode, Record, Secret, Sync
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.fitbit import FitbitApi, fitbit
 from headgate.connectors.strava import StravaApi, strava
@@ -32,6 +22,7 @@ from headgate.sandbox.strava import access as strava_access
 from headgate.sandbox.strava.activity import Activity
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history.syncs import LIVE, NAME, health_history, health_history_live
+from headgate.types import Connection, Job
 from tests.connecting import Wire, vault
 from tests.worlds import World
 

@@ -8,6 +8,23 @@ from pathlib import Path
 import griffe
 
 SOURCE = Path("src")
+#: The public modules: everything else may change without notice.
+MODULES = (
+    "headgate",
+    "headgate.errors",
+    "headgate.types",
+    "headgate.connectors",
+    "headgate.connectors.fitbit",
+    "headgate.connectors.foursquare",
+    "headgate.connectors.roam",
+    "headgate.connectors.strava",
+    "headgate.connectors.vectors",
+    "headgate.toolkit",
+    "headgate.toolkit.api",
+    "headgate.toolkit.commands",
+    "headgate.toolkit.pages",
+    "headgate.toolkit.tables",
+)
 _INTRODUCTION = """\
 # The Python API
 

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from headgate import App, Connection, Job, JobState, Lane, LaneSize, Secret, WorkerSettings
+from headgate import App, JobState, Lane, LaneSize, Secret, WorkerSettings
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
@@ -38,6 +38,7 @@ from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.syncs import activity_streams
+from headgate.types import Connection, Job
 
 WINDOW_S = 900.0
 DAY_S = 86_400.0

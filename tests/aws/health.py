@@ -10,7 +10,7 @@ from urllib.request import HTTPRedirectHandler, build_opener
 
 import msgspec
 
-from headgate import App, Budget, Job, Limit, RetryPolicy, Secret, paid_history
+from headgate import App, Budget, Limit, RetryPolicy, Secret, paid_history
 from headgate.connectors.addresses import AddressRules, parse_networks
 from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.connectors.fitbit import fitbit
@@ -27,6 +27,7 @@ from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import health_history
+from headgate.types import Job
 from tests.aws_calls import Functions, LateClock, backend_on
 from tests.aws_stack import Stack
 from tests.health import EPOCH, SPORTY

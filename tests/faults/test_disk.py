@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate import App, Chunk, Context, Job, JobState, Mode, Reason, Record, Sync
+from headgate import App, Chunk, Context, JobState, Mode, Reason, Record, Sync
 from headgate.base.clock import ManualClock
 from headgate.base.errors import (
     FaultKind,
@@ -20,6 +20,7 @@ from headgate.base.errors import (
 )
 from headgate.store.sql.database import FAULT_S
 from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.types import Job
 from tests.faults.failing_vfs import BadDisk, bad_disk
 from tests.stores import START, in_use, raises_fault
 from tests.unit.store.words import put, words, words_file

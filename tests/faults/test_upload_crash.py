@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from headgate import App, Job, JobRequest, JobState
+from headgate import App, JobRequest, JobState
 from headgate.base.clock import SystemClock
 from headgate.model.states import JOB
 from headgate.ports.transport import Request
@@ -20,6 +20,7 @@ from headgate.sandbox.google_health.sandbox import GoogleHealth
 from headgate.sandbox.serving import serving
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history.syncs import LIVE, NAME
+from headgate.types import Job
 from tests.connecting import key_entries
 from tests.faults.harness import WAIT_S_MAX
 from tests.faults.history_worker import POINTS, application

@@ -16,23 +16,23 @@ from headgate import (
     App,
     AuthExpired,
     Chunk,
-    Connection,
     ConnectionReason,
     ConnectionState,
     Context,
+    JobRequest,
+    JobState,
+    Reason,
+    RetryPolicy,
+    Sync,
+    Transient,
+)
+from headgate.connectors import Response
+from headgate.errors import (
     CredentialsUnreadable,
     Deferred,
     Forbidden,
-    Job,
-    JobRequest,
-    JobState,
     NotConnected,
-    Reason,
-    Response,
-    RetryPolicy,
     StoreUnavailable,
-    Sync,
-    Transient,
 )
 from headgate.flow.connections.credentials import Credentials
 from headgate.flow.connections.sealing import OpenCredentials, unseal
@@ -42,6 +42,7 @@ from headgate.ports.connections import Renewal, SealedConnection
 from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.store.sql.connections import SqlConnections
+from headgate.types import Connection, Job
 from tests.connecting import Site, strava_auth, strava_source, submit, vault
 from tests.profiles import seeds
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes, with_world

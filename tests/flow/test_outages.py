@@ -10,11 +10,9 @@ from headgate import (
     App,
     AuthExpired,
     Batch,
-    BudgetSpent,
     Chunk,
     Context,
     DayStatus,
-    Job,
     JobState,
     RateLimited,
     Reason,
@@ -26,6 +24,8 @@ from headgate import (
 )
 from headgate.base.clock import Clock
 from headgate.base.errors import FaultKind, StoreFault
+from headgate.errors import BudgetSpent
+from headgate.types import Job
 from tests.flow.sources import raising
 from tests.worlds import Read, ScriptedSource, World, with_world
 

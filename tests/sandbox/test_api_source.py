@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from headgate import ApiSource, App, Chunk, Connection, Context, Job, JobState, Reason, Sync
+from headgate import ApiSource, App, Chunk, Context, JobState, Reason, Sync
 from headgate.base.clock import SystemClock
 from headgate.connectors.addresses import AddressRules, parse_networks
 from headgate.connectors.aiohttp_transport import AiohttpTransport
@@ -15,6 +15,7 @@ from headgate.ports.transport import Request
 from headgate.sandbox.kit.faults import FaultKind
 from headgate.sandbox.serving import serving
 from headgate.sandbox.strava.sandbox import Strava
+from headgate.types import Connection, Job
 from tests.connecting import BACK, SESSION, Activities, key_entries, strava_auth
 
 PRIVATE = "127.0.0.0/8"

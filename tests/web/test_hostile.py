@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from headgate import StoreUnavailable
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
 from headgate.connectors.keys import KeyRing
+from headgate.errors import StoreUnavailable
 from headgate.store.sql.api_keys import SqlApiKeys
 from headgate.toolkit.api.limits import FAILURES_PER_MIN
 from headgate.web.server import build

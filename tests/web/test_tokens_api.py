@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from headgate import Conflict, Mode, StoreUnavailable, Sync
+from headgate import Conflict, Mode, Sync
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
 from headgate.connectors.keys import KeyRing
+from headgate.errors import StoreUnavailable
 from headgate.flow.connections.service import Connections
 from headgate.web.server import build
 from tests.collecting import TOKEN, notes_sync

@@ -15,7 +15,7 @@ from headgate.base.listening import address_of, listening
 from headgate.connectors.keys import KeyRing
 from headgate.flow.users.api_keys import LIST_MAX
 from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.http_server import build_site, http_server, wait_for_stop
+from headgate.toolkit.commands.http_server import build_site, serve_http, wait_for_stop
 from headgate.toolkit.commands.linking import signing_keys
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -123,7 +123,7 @@ async def _serve(
                 messages.print(f"systems: {', '.join(app.systems)}", markup=False)
             messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
         limits = settings.connection_limits()
-        async with http_server(web, listener, stop_s=STOP_S, limits=limits):
+        async with serve_http(web, listener, stop_s=STOP_S, limits=limits):
             if with_worker:
                 await app.supervisor().run_until_stopped(handle_signals=True)
             else:

@@ -259,7 +259,8 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     async def stored_hashes(self, keys: Sequence[str]) -> dict[str, str]:
         """The content hashes of the stored records among these keys, by key.
 
-        `headgate.content_hash(data)` gives the same hash, so equal hashes mean an unchanged record.
+        `headgate.toolkit.content_hash(data)` gives the same hash, so equal hashes mean an unchanged
+        record.
         """
         assert self.find_hashes is not None, "the engine gives every job its stored hashes"
         return await self.find_hashes(keys)

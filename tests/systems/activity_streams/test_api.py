@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from sqlalchemy import Engine, event
 
-from headgate import App, Secret, Sync, System, explain_item
+from headgate import App, Secret, Sync, System
 from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.streams import streams_document
@@ -48,6 +48,7 @@ from headgate.systems.activity_streams.serving import CHANNELS, accepts_gzip
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
 from headgate.systems.activity_streams.splicing import splice
 from headgate.systems.activity_streams.syncs import activity_streams
+from headgate.toolkit import explain_item
 from headgate.web.server import build
 from tests.connecting import BACK, Site, named_tokens, vault
 from tests.web import test_openapi

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from pydantic import SecretStr
 
-from headgate import App, Connection, Job, Schedule, Secret, System, SystemClock, WorkerSettings
+from headgate import App, Schedule, Secret, System, SystemClock, WorkerSettings
 from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.foursquare import FoursquareApi, checkins, foursquare, paging
@@ -25,6 +25,7 @@ from headgate.systems.daily_checkins.schedules import schedules
 from headgate.systems.daily_checkins.service import CheckIn, CheckIns
 from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
 from headgate.systems.daily_checkins.syncs import daily_checkins
+from headgate.types import Connection, Job
 from headgate.web.server import build
 from tests.connecting import SESSION, Wire, vault
 from tests.web.callers import ORIGIN, Served

@@ -26,7 +26,7 @@ from headgate.sandbox.strava.limits import Limits
 from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import LIVE, health_history, health_history_live
-from headgate.toolkit.commands.http_server import http_server
+from headgate.toolkit.commands.http_server import serve_http
 from headgate.web.server import build
 from tests.connecting import key_entries
 from tests.health import SPORTY
@@ -103,7 +103,7 @@ async def product(address: str) -> AsyncIterator[Product]:
             vault=AesVault(keys),
             transport=transport,
         )
-        async with app, http_server(build(app, keys=keys, public_url=url), listener, stop_s=1):
+        async with app, serve_http(build(app, keys=keys, public_url=url), listener, stop_s=1):
             _, key = await app.api_keys.make("product", role=Role.ADMIN)
             here = Product(app, url, google, there, key.reveal())
             try:

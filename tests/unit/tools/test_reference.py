@@ -21,7 +21,7 @@ def test_every_public_name_is_described_with_its_fields_and_methods() -> None:
     assert lacking == []
     # A field with its comment, a method with its docstring, and what a base class brings.
     assert "| `cursor: Json = None` | Where the next chunk begins;" in page
-    assert "async pause(job_id: str, *, user_id: str | None = None) -> Job" in page
+    assert "async ping() -> None" in page
     described = page.partition("### `ApiSource`\n")[2].partition("\n### ")[0]
     assert "open_http(options: ClientOptions)" in described
     assert "ApiSource(\n    name: str,\n    *,\n    base_url: str," in described

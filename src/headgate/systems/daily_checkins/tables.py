@@ -28,8 +28,9 @@ from sqlalchemy import (
     tuple_,
 )
 
-from headgate import Record, RecordCounts, TableBatch, content_hash, to_json
-from headgate.connectors.foursquare.checkin import FoursquareVenue, parse_checkin
+from headgate import Record, RecordCounts, TableBatch
+from headgate.connectors.foursquare import FoursquareVenue, parse_checkin
+from headgate.toolkit import content_hash, to_json
 from headgate.toolkit.tables import BatchStatement, Insert, UtcTime, by_key, insert_many
 
 #: The most rows that one transaction erases, so that others get their turn between.

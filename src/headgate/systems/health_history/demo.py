@@ -16,23 +16,30 @@ from urllib.parse import parse_qsl, urlsplit
 
 import typer
 
-from headgate import HeadgateError, Job, JobRequest, JobState, JobStatus
+from headgate import HeadgateError, JobRequest, JobState
 from headgate.systems.health_history.demo_text import duration_text, next_steps, sharers
 from headgate.systems.health_history.stage import DemoStage, open_stage
-from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.http_server import build_site, http_server
-from headgate.toolkit.commands.loading import (
+from headgate.toolkit.commands import (
     CONFIG,
+    ENDED_BADLY,
+    LOOK_EVERY_S,
     JsonOption,
+    Screen,
+    build_site,
+    example,
     exit_code,
     fail,
     log_errors_only,
+    messages,
+    out,
+    print_json,
+    print_status,
+    progress_text,
     run,
+    serve_http,
+    stop_on_signals,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
-from headgate.toolkit.commands.screen import Screen, progress_text
-from headgate.toolkit.commands.stop_signals import stop_on_signals
-from headgate.toolkit.commands.watching import ENDED_BADLY, LOOK_EVERY_S, print_status
+from headgate.types import Job, JobStatus
 
 USER, PLAN = "ada", "premium"
 SESSION = "ada's browser"
@@ -107,7 +114,7 @@ class _Demo:
                 await self._print_forecast()
                 self._print(duration_text(self._days, self._speed, sharers=sharers()))
             web = build_site(self._app, self._stage.keys, self._stage.public_url)
-            async with http_server(web, self._stage.listener, stop_s=1), self._working():
+            async with serve_http(web, self._stage.listener, stop_s=1), self._working():
                 if job is None:
                     job = (await self._app.jobs.submit(self._request())).job
                 status = await self._watch(job, stop)
@@ -214,7 +221,7 @@ class _Demo:
                     await asyncio.wait_for(stop.wait(), LOOK_EVERY_S / 2)
 
     def _page(self, job: Job) -> str:
-        from headgate.toolkit.links import Links
+        from headgate.toolkit import Links
 
         links = Links(self._stage.keys, self._app.clock)
         return self._stage.public_url + links.progress_path(job_id=job.id, user_id=USER)

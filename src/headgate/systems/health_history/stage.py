@@ -13,20 +13,19 @@ import msgspec
 from headgate import (
     App,
     FastClock,
-    Provider,
     RetryPolicy,
     Secret,
     Sync,
     SystemClock,
-    Transport,
     WorkerSettings,
     paid_history,
 )
+from headgate.connectors import Provider, Transport
 from headgate.systems.health_history.demo_folder import DemoFolder, DemoState, open_folder
-from headgate.toolkit.commands.http_server import address_of, listening
+from headgate.toolkit.commands import address_of, listening
 
 if TYPE_CHECKING:
-    from headgate.connectors.keys import KeyRing
+    from headgate.connectors import KeyRing
     from headgate.sandbox.google_health.sandbox import GoogleHealth
     from headgate.sandbox.strava.sandbox import Strava
 
@@ -72,9 +71,7 @@ def open_stage(
 
     All of them go on with what is in the folder `path`, unless `fresh` is set.
     """
-    from headgate.connectors.addresses import AddressRules, parse_networks
-    from headgate.connectors.aiohttp_transport import AiohttpTransport
-    from headgate.connectors.vault import AesVault
+    from headgate.connectors import AddressRules, AesVault, AiohttpTransport, parse_networks
     from headgate.sandbox.serving import serving
     from headgate.systems.health_history import system
 
@@ -115,7 +112,7 @@ def open_stage(
 
 
 def _open_providers(folder: DemoFolder, *, days: int, speed: float, fresh: bool) -> _Providers:
-    from headgate.connectors.keys import KeyRing, new_entry
+    from headgate.connectors import KeyRing, new_entry
     from headgate.sandbox.google_health.sandbox import GoogleHealth
     from headgate.sandbox.kit.journal import Journal
     from headgate.sandbox.strava.sandbox import Strava

@@ -5,18 +5,8 @@ from typing import Any
 
 import pytest
 
-from headgate import (
-    AuthExpired,
-    Forbidden,
-    Limit,
-    Malformed,
-    RateLimited,
-    Response,
-    Scope,
-    SourceError,
-    Terminal,
-    Transient,
-)
+from headgate import AuthExpired, Limit, Malformed, RateLimited, Scope, Terminal, Transient
+from headgate.connectors import Response
 from headgate.connectors.api import Api
 from headgate.connectors.auth import InHeader
 from headgate.connectors.roam.api import (
@@ -29,6 +19,7 @@ from headgate.connectors.roam.api import (
 )
 from headgate.connectors.roam.settings import RoamSettings
 from headgate.connectors.urls import origin_of
+from headgate.errors import Forbidden, SourceError
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 
 

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.connectors.roam.linearise import linearise
+from headgate.connectors.roam.linear_text import linearise
 from headgate.connectors.roam.tree import RoamBlock, RoamPage, RoamRef
 
 TEXT = st.text(max_size=20)
