@@ -19,9 +19,9 @@ from headgate.ports.auth import Vault
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request, Transport
-from headgate.sandbox.strava import access
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.types import Connection, Job
+from headgate_sandbox.strava import access
+from headgate_sandbox.strava.sandbox import Strava
 from tests.worlds import START, World
 
 STRAVA = "https://www.strava.com"

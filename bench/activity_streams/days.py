@@ -26,10 +26,6 @@ from headgate.connectors.vault import AesVault
 from headgate.model.item import Item
 from headgate.model.states import JOB, ItemState
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.windows import Tally
-from headgate.sandbox.strava import access
-from headgate.sandbox.strava.sandbox import Strava
-from headgate.sandbox.strava.world import NewActivity
 from headgate.simulation import SimulationLoop, VirtualClock, run
 from headgate.simulation.deployment import START, Deployment, StoreClock
 from headgate.simulation.limiter_server import LimiterServer
@@ -39,6 +35,10 @@ from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_i
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.syncs import activity_streams
 from headgate.types import Connection, Job
+from headgate_sandbox.kit.windows import Tally
+from headgate_sandbox.strava import access
+from headgate_sandbox.strava.sandbox import Strava
+from headgate_sandbox.strava.world import NewActivity
 
 WINDOW_S = 900.0
 DAY_S = 86_400.0

@@ -19,15 +19,15 @@ from headgate.model.api_key import Role
 from headgate.model.job import Lane
 from headgate.policy.hints import RECEIVED_WITHIN
 from headgate.ports.transport import Request, Response
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava import access as strava_access
-from headgate.sandbox.strava.limits import Limits
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import health_history
 from headgate.types import Job
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava import access as strava_access
+from headgate_sandbox.strava.limits import Limits
+from headgate_sandbox.strava.sandbox import Strava
 from tests.aws_calls import Functions, LateClock, backend_on
 from tests.aws_stack import Stack
 from tests.health import EPOCH, SPORTY

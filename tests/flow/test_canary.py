@@ -25,8 +25,8 @@ from headgate.flow.connections.sealing import unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import AuthContext, Consent
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.faults import FaultKind
 from headgate.types import Connection
+from headgate_sandbox.kit.faults import FaultKind
 from tests.connecting import (
     BACK,
     STRAVA,

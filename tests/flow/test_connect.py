@@ -22,9 +22,9 @@ from headgate import (
 from headgate.connectors import ApiToken
 from headgate.errors import Forbidden, GrantRefused, IllegalTransition
 from headgate.flow.connections.service import ConnectBy
-from headgate.sandbox.strava.access import READ, READ_ALL
 from headgate.store.sql.connections import SqlConnections
 from headgate.types import Connection
+from headgate_sandbox.strava.access import READ, READ_ALL
 from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, submit, vault
 from tests.worlds import World, in_world, with_world
 

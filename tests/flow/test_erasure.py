@@ -18,10 +18,10 @@ from headgate.loops.sweeper import Sweeper
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.erasures import SqlErasures
 from headgate.types import Connection
+from headgate_sandbox.kit.faults import Fault, FaultKind
 from tests import stores
 from tests.connecting import STRAVA, Site, strava_auth, strava_source, submit
 from tests.flow.logs import lines, told

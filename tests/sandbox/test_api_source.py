@@ -12,10 +12,10 @@ from headgate.connectors.addresses import AddressRules, parse_networks
 from headgate.connectors.aiohttp_transport import AiohttpTransport
 from headgate.model.states import JOB
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.faults import FaultKind
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.types import Connection, Job
+from headgate_sandbox.kit.faults import FaultKind
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava.sandbox import Strava
 from tests.connecting import BACK, SESSION, Activities, key_entries, strava_auth
 
 PRIVATE = "127.0.0.0/8"

@@ -12,10 +12,10 @@ from headgate.connectors.auth import InQuery
 from headgate.connectors.foursquare.api import API_URL, HOURLY, foursquare
 from headgate.connectors.foursquare.checkins import list_checkins
 from headgate.errors import Forbidden, SourceError
-from headgate.sandbox.foursquare.limits import Limits
-from headgate.sandbox.foursquare.sandbox import Foursquare
-from headgate.sandbox.foursquare.world import NewCheckin
-from headgate.sandbox.kit.faults import FaultKind
+from headgate_sandbox.foursquare.limits import Limits
+from headgate_sandbox.foursquare.sandbox import Foursquare
+from headgate_sandbox.foursquare.world import NewCheckin
+from headgate_sandbox.kit.faults import FaultKind
 from tests.connecting import Wire
 from tests.sandbox.api_client import FixedAccess, api_client, with_site
 from tests.worlds import START

@@ -9,7 +9,8 @@ from tools.python_reference import MODULES
 
 #: msgspec uses typing_extensions where it finds them.
 CORE = {"headgate", "msgspec", "typing_extensions"}
-TYPER = {"annotated_doc", "shellingham", "typer"}
+#: The sandboxes describe their commands.
+TYPER = {"annotated_doc", "headgate_sandbox", "shellingham", "typer"}
 #: What Typer prints help with, and what that uses where it finds it.
 HELP = {"attr", "markdown_it", "mdurl", "pygments", "rich"}
 #: What Typer reads options with, before it looks at a command.

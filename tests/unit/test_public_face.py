@@ -15,17 +15,18 @@ import pytest
 import headgate
 import headgate.types
 from headgate import Command
-from headgate.cli.main import COMMANDS
+from headgate.cli.main import COMMANDS, commands_of_others
 from headgate.discovery import installed_systems
 from headgate.settings import Settings
 from headgate.toolkit.commands.lazy import LazyCommand
 from tools.python_reference import MODULES
 
 ROOT = Path(__file__).parents[2]
-#: Headgate's own, and those of the installed systems.
+#: Headgate's own, and those of the installed systems and of others.
 ALL = [
     *COMMANDS,
     *(one for each in installed_systems() if each.system for one in each.system.commands),
+    *commands_of_others(),
 ]
 NAMES = {module: import_module(module).__all__ for module in MODULES}
 #: The names at the top are few enough to be known by heart.
@@ -34,6 +35,7 @@ _IMPORT = re.compile(r"^ *from (headgate[\w.]*) import (\([^)]*\)|.+)", re.MULTI
 _DOTTED = re.compile(r"(?<![\w./])headgate\.([A-Z]\w+)")
 PROGRAMS = [
     *(ROOT / "src/headgate/systems").rglob("*.py"),
+    *(ROOT / "sandbox/src/headgate_sandbox/demo").rglob("*.py"),
     *(ROOT / "examples").rglob("*.py"),
     *(ROOT / "docs").rglob("*.md"),
     ROOT / "README.md",
@@ -95,7 +97,7 @@ def test_programs_and_pages_use_public_names_alone(path: Path) -> None:
     used = [(match[1], each) for match in _IMPORT.finditer(text) for each in _names(match[2])]
     used += [("headgate", each) for each in _DOTTED.findall(text)]
     # Systems are programs of their own, and so are the sandboxes that demonstrations start.
-    ours = ("headgate.systems", "headgate.sandbox")
+    ours = ("headgate.systems", "headgate_sandbox")
     hidden = [
         f"{module}: {name}"
         for module, name in used

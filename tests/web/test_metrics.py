@@ -22,9 +22,9 @@ from headgate.loops.scheduler import Scheduler
 from headgate.model import item as change
 from headgate.model.api_key import Role
 from headgate.model.states import DELIVERY, ITEM, JOB, words
-from headgate.sandbox.price_history.sandbox import BATCH, PriceHistory
 from headgate.toolkit.metrics import gauge
 from headgate.web.metrics import PARTS, PATH, exposition
+from headgate_sandbox.price_history.sandbox import BATCH, PriceHistory
 from tests.processes import ROOT
 from tests.web.callers import (
     Served,

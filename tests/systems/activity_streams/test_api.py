@@ -29,7 +29,6 @@ from headgate.model.item import Document, Item
 from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
-from headgate.sandbox.strava import access
 from headgate.store import packing
 from headgate.store.packing import PackedDocument, compress
 from headgate.store.sql import item_store
@@ -50,6 +49,7 @@ from headgate.systems.activity_streams.splicing import splice
 from headgate.systems.activity_streams.syncs import activity_streams
 from headgate.toolkit import explain_item
 from headgate.web.server import build
+from headgate_sandbox.strava import access
 from tests.connecting import BACK, Site, named_tokens, vault
 from tests.web import test_openapi
 from tests.web.callers import Client, Served, problem

@@ -18,8 +18,6 @@ from headgate.connectors.foursquare.api import API_URL, AUTH_URL, NAME
 from headgate.connectors.foursquare.paging import PAGE_MAX
 from headgate.connectors.keys import KeyRing
 from headgate.ports.transport import Request
-from headgate.sandbox.foursquare import access
-from headgate.sandbox.foursquare.sandbox import Foursquare
 from headgate.systems.daily_checkins import system
 from headgate.systems.daily_checkins.schedules import schedules
 from headgate.systems.daily_checkins.service import CheckIn, CheckIns
@@ -27,6 +25,8 @@ from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
 from headgate.systems.daily_checkins.syncs import daily_checkins
 from headgate.types import Connection, Job
 from headgate.web.server import build
+from headgate_sandbox.foursquare import access
+from headgate_sandbox.foursquare.sandbox import Foursquare
 from tests.connecting import SESSION, Wire, vault
 from tests.web.callers import ORIGIN, Served
 from tests.worlds import World, in_world

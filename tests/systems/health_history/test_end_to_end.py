@@ -18,16 +18,16 @@ from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.vault import AesVault
 from headgate.model.api_key import Role
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava import access as strava_access
-from headgate.sandbox.strava.limits import Limits
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import LIVE, health_history, health_history_live
 from headgate.toolkit.commands.http_server import serve_http
 from headgate.web.server import build
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava import access as strava_access
+from headgate_sandbox.strava.limits import Limits
+from headgate_sandbox.strava.sandbox import Strava
 from tests.connecting import key_entries
 from tests.health import SPORTY
 from tests.systems.loopback import loopback_transport

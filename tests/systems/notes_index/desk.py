@@ -12,7 +12,6 @@ from headgate.connectors.keys import KeyRing
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.connectors.roam.api import URL
 from headgate.connectors.vectors import Embedder, Vector
-from headgate.sandbox.roam.sandbox import Roam
 from headgate.systems.notes_index import system
 from headgate.systems.notes_index.graph_index import GraphIndex
 from headgate.systems.notes_index.service import NotesIndex, RunRequest
@@ -21,6 +20,7 @@ from headgate.systems.notes_index.source import RoamNotes
 from headgate.systems.notes_index.syncs import NAME, indexes_of, notes_index
 from headgate.types import Connection, Job
 from headgate.web.server import build
+from headgate_sandbox.roam.sandbox import Roam
 from tests.connecting import Wire, vault
 from tests.vectors import LetterEmbedder
 from tests.web.callers import Client, Served

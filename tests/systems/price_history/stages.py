@@ -10,10 +10,10 @@ from headgate import App, JobState, SystemClock, Target, Transient, WorkerSettin
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.model.api_key import Role
 from headgate.ports.transport import Request
-from headgate.sandbox.shop.sandbox import Shop
 from headgate.systems.price_history import system
 from headgate.systems.price_history.settings import PriceHistorySettings
 from headgate.types import Job
+from headgate_sandbox.shop.sandbox import Shop
 from tests.connecting import Wire
 from tests.systems.price_history.receivers import Receiver, receiving
 

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import text
 
 from headgate import SystemClock
-from headgate.sandbox.price_history.sandbox import PriceHistory
 from headgate.systems.price_history import documents, tables
 from headgate.systems.price_history.api import BATCH_BYTES_MAX
 from headgate.systems.price_history.prices import ID_BYTES_MAX, ITEMS_MAX
+from headgate_sandbox.price_history.sandbox import PriceHistory
+from tests.sandbox.clients import Client as SandboxClient
 from tests.systems.price_history.receivers import BATCH, Receiver, batch, item, listed, receiving
-from tests.unit.sandbox.clients import Client as SandboxClient
 from tests.web import test_openapi
 from tests.web.callers import problem
 

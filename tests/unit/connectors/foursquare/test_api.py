@@ -9,7 +9,7 @@ from headgate.connectors import Headers
 from headgate.connectors.foursquare.api import HOURLY, account_of, classify, foursquare
 from headgate.connectors.foursquare.settings import FoursquareSettings
 from headgate.errors import Forbidden, SourceError
-from headgate.sandbox.foursquare.envelope import Envelope
+from headgate_sandbox.foursquare.envelope import Envelope
 from tests.unit.connectors.fakes import START, Bench, FakeAccess, answer
 
 API = foursquare(client_id="1", client_secret=Secret("s"))

@@ -15,7 +15,7 @@ from headgate.connectors.strava.api import (
     strava,
 )
 from headgate.errors import Forbidden
-from headgate.sandbox.strava import answers
+from headgate_sandbox.strava import answers
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 
 URL = "https://www.strava.com"
