@@ -1,4 +1,4 @@
-"""Every error that Headgate raises; `base/errors.py` has them as a tree."""
+"""Every error that Headgate raises; a base class stands for all that have one consequence."""
 
 from headgate.base.errors import (
     ActiveJobExists,
