@@ -5,6 +5,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.7
 VENV := .venv
 BIN := $(VENV)/bin
+PROJECTS := pyproject.toml sandbox/pyproject.toml
 LOCK := requirements-dev.lock
 DEMO_LOCK := requirements-demo.lock
 # What `headgate aws package` installs, which comes with the wheel: nothing of SQL, and no server.
@@ -17,14 +18,14 @@ SEEDS ?= 1000
 UPGRADE ?= --upgrade
 TESTERS ?= $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$(( n > 2 ? n * 2 : 4 )))
 CORE_TESTS := tests/unit/model tests/unit/policy tests/unit/flow tests/flow
-FAST := tests/unit tests/flow tests/web tests/cli tests/conformance tests/systems
+FAST := tests/unit tests/flow tests/web tests/cli tests/conformance tests/systems tests/sandbox
 PYTEST = $(BIN)/python -m pytest --dist worksteal --durations 50 --durations-min 1
 # Tells the CPU time of a run too, servers included: its time depends on what else runs.
 MEASURED = $(BIN)/python -m tools.cpu_seconds
 PEERS := .venv-peers
 GRAPHILE := 0.17.3
 BENCHES := engine budget outbox forecast aws $(if $(wildcard bench/notes.py),notes) $(if $(wildcard bench/activity_streams),activity_streams.backfill activity_streams.streams) idle
-TYPED := src tests tools bench examples
+TYPED := src sandbox/src tests tools bench examples
 
 # Without bytecode every process compiles all that it imports, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
@@ -114,8 +115,10 @@ SYSTEM ?= activity_streams
 without: $(VENV)/.ok ## Check that everything else stands without a system: SYSTEM=activity_streams
 	@exec $(BIN)/python -m tools.without_system $(SYSTEM)
 
+# Not published yet: both are installed from the working copy.
+OURS := --no-emit-package headgate --no-emit-package headgate-sandbox
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(OURS)
 # The demonstration gets the versions that the tests ran with.
 lock: $(BIN)/uv ## Resolve the dependencies again into the lock files; UPGRADE= keeps versions
 	@echo "==> writing $(LOCK)"
@@ -136,9 +139,9 @@ clean: ## Remove .venv, caches and build output
 	@rm -rf $(VENV) $(EMULATORS) $(PEERS) dist build .mypy_cache .pytest_cache \
 		.ruff_cache .import_linter_cache \
 		.hypothesis .cache .coverage htmlcov
-	@find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src sandbox tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.ok: $(LOCK) $(EMULATORS_LOCK) pyproject.toml | $(BIN)/uv
+$(VENV)/.ok: $(LOCK) $(EMULATORS_LOCK) $(PROJECTS) | $(BIN)/uv
 	@$(call install,$(LOCK))
 	@echo "==> installing the emulators of AWS"
 	@$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python $(EMULATORS)
@@ -146,16 +149,17 @@ $(VENV)/.ok: $(LOCK) $(EMULATORS_LOCK) pyproject.toml | $(BIN)/uv
 		--require-hashes --requirement $(EMULATORS_LOCK)
 	@touch $@
 
-$(VENV)/.demo: $(DEMO_LOCK) pyproject.toml | $(BIN)/uv
+$(VENV)/.demo: $(DEMO_LOCK) $(PROJECTS) | $(BIN)/uv
 	@$(call install,$(DEMO_LOCK))
 	@touch $@
 
 define install
 echo "==> installing the locked packages"
 $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes --requirement $(1)
-echo "==> installing headgate"
-$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
-$(BIN)/python -m compileall -q src
+echo "==> installing headgate and its sandboxes"
+$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps \
+	--editable . --editable sandbox
+$(BIN)/python -m compileall -q src sandbox/src
 endef
 
 $(BIN)/uv:

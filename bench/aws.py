@@ -50,17 +50,17 @@ from headgate.connectors.strava import strava
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.budget import BudgetRequest, Granted
 from headgate.net.addresses import LOOPBACK, AddressRules
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava import access as strava_access
-from headgate.sandbox.strava.limits import Limits
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.signals.sqs import SqsSignal
 from headgate.store.dynamodb.address import parse_address
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.systems import health_history
 from headgate.systems.health_history import syncs
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava import access as strava_access
+from headgate_sandbox.strava.limits import Limits
+from headgate_sandbox.strava.sandbox import Strava
 from tests.aws.health import BACK, Product, Wire
 from tests.aws_calls import Functions, LateClock
 from tests.aws_stack import Stack, create_stack

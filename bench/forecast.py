@@ -32,7 +32,6 @@ from headgate import (
     Chunk,
     Context,
     DayCost,
-    Job,
     JobRequest,
     JobState,
     Limit,
@@ -51,6 +50,7 @@ from headgate.simulation import SimulationLoop, VirtualClock, run
 from headgate.simulation.deployment import START
 from headgate.store.sql import schema
 from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.types import Job
 
 RUNS, RUNS_QUICK = 120, 20
 SIZES = (10, 20, 30, 60, 120, 250, 365, 730)

@@ -33,12 +33,12 @@ from headgate.connectors.vectors import (
 )
 from headgate.net.addresses import LOOPBACK, AddressRules
 from headgate.net.aiohttp_transport import AiohttpTransport
-from headgate.sandbox.roam.sandbox import Roam
-from headgate.sandbox.serving import serving
 from headgate.systems.notes_index import system
 from headgate.systems.notes_index.service import NotesIndex, RunRequest
 from headgate.systems.notes_index.settings import NotesIndexSettings
 from headgate.systems.notes_index.syncs import indexes_of, notes_index
+from headgate_sandbox.roam.sandbox import Roam
+from headgate_sandbox.serving import serving
 from tests.connecting import vault
 
 PAGES, PAGES_QUICK = 2_000, 300

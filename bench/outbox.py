@@ -26,9 +26,10 @@ from aiohttp import web
 from bench.report import Report, console, is_quick
 from bench.workload import addresses
 from examples.warehouse import warehouse
-from headgate import App, DrainScope, Secret, Target, Topic, to_json
+from headgate import App, DrainScope, Secret, Target, Topic
 from headgate.base import event_loop, log
 from headgate.base.clock import SystemClock
+from headgate.toolkit import to_json
 
 PATH = "/v1/orders"
 #: Requests at once, of the bare client and of the outbox.

@@ -5,6 +5,7 @@ headgate job submit notes --user ada --connection ada-1 --mode since
 """
 
 import headgate
+from headgate.toolkit import content_hash
 
 #: Notes by their key: when they were last edited, in milliseconds since 1970, and their text.
 NOTES = {f"note-{number}": (1767225600000 + number, f"text {number}") for number in range(250)}
@@ -27,9 +28,7 @@ class Notes:
         records = [headgate.Record(key, {"text": NOTES[key][1]}) for key in page]
         stored = await ctx.stored_hashes([record.key for record in records])
         changed = [
-            record
-            for record in records
-            if stored.get(record.key) != headgate.content_hash(record.data)
+            record for record in records if stored.get(record.key) != content_hash(record.data)
         ]
         return headgate.Chunk(
             records=changed,

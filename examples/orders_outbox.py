@@ -14,6 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 import headgate
+from headgate.types import Outbox
 
 DATABASE = "shop.db"
 
@@ -32,7 +33,7 @@ app = headgate.App(
 ORDERS = "CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, article TEXT NOT NULL)"
 
 
-def order_with_sqlite3(outbox: headgate.Outbox, order_id: str, article: str) -> str:
+def order_with_sqlite3(outbox: Outbox, order_id: str, article: str) -> str:
     """Order something; the message is there if and only if the order is."""
     db = sqlite3.connect(DATABASE)
     try:
@@ -43,9 +44,7 @@ def order_with_sqlite3(outbox: headgate.Outbox, order_id: str, article: str) -> 
         db.close()
 
 
-def order_with_sqlalchemy(
-    outbox: headgate.Outbox, session: Session, order_id: str, article: str
-) -> str:
+def order_with_sqlalchemy(outbox: Outbox, session: Session, order_id: str, article: str) -> str:
     """Do the same in a session; with an AsyncSession, call it by `session.run_sync`."""
     session.execute(
         text("INSERT INTO orders VALUES (:id, :article)"), {"id": order_id, "article": article}
@@ -57,7 +56,7 @@ def order_with_sqlalchemy(
     return message_id
 
 
-def order_with_psycopg(outbox: headgate.Outbox, db: Any, order_id: str, article: str) -> str:
+def order_with_psycopg(outbox: Outbox, db: Any, order_id: str, article: str) -> str:
     """Do the same on a connection of psycopg, to the Postgres that the app uses."""
     with db.transaction():
         db.execute("INSERT INTO orders VALUES (%s, %s)", (order_id, article))

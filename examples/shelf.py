@@ -13,11 +13,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from headgate import Clock, SystemClock
-from headgate.sandbox.kit.answers import json_answer
-from headgate.sandbox.kit.provider import Provider
-from headgate.sandbox.kit.routing import get
-from headgate.sandbox.kit.windows import Window
-from headgate.sandbox.serving import serving
+from headgate_sandbox.kit.answers import json_answer
+from headgate_sandbox.kit.provider import Provider
+from headgate_sandbox.kit.routing import get
+from headgate_sandbox.kit.windows import Window
+from headgate_sandbox.serving import serving
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 #: One in so many was taken down by its author.

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 import aiohttp
 
 import headgate
-from headgate.connectors.http.rates import read_list
+from headgate.connectors import OAuth2, read_list
 
 STRAVA = os.environ.get("STRAVA_URL", "http://127.0.0.1:8001")
 BACK = "http://127.0.0.1:8080/connected"
@@ -35,7 +35,7 @@ class Activities(headgate.ApiSource):
 strava = Activities(
     "strava",
     base_url=f"{STRAVA}/api/v3",
-    auth=headgate.OAuth2(
+    auth=OAuth2(
         authorize_url=f"{STRAVA}/oauth/authorize",
         token_url=f"{STRAVA}/oauth/token",
         client_id=os.environ.get("STRAVA_CLIENT_ID", "4242"),

@@ -3,20 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
-from headgate import (
-    ApiSource,
-    ApiToken,
-    App,
-    Chunk,
-    Collection,
-    Connection,
-    Context,
-    Item,
-    NewItem,
-    Secret,
-    Sync,
-)
+from headgate import ApiSource, App, Chunk, Collection, Context, Item, NewItem, Secret, Sync
+from headgate.connectors import ApiToken
 from headgate.model import item as change
+from headgate.types import Connection
 from tests.worlds import START
 
 ATTACHMENTS = Collection(

@@ -7,20 +7,8 @@ from random import Random
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from headgate import (
-    ApiSource,
-    App,
-    Chunk,
-    Connection,
-    Context,
-    Job,
-    Limit,
-    OAuth2,
-    Record,
-    Response,
-    Secret,
-    Sync,
-)
+from headgate import ApiSource, App, Chunk, Context, Limit, Record, Secret, Sync
+from headgate.connectors import OAuth2, Response
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.http.rates import read_all, read_list
 from headgate.flow.connections.sealing import seal, unseal
@@ -29,10 +17,11 @@ from headgate.ports.auth import Vault
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request, Transport
-from headgate.sandbox.strava import access
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.secrets.keys import KeyRing, new_entry
 from headgate.secrets.vault import AesVault
+from headgate.types import Connection, Job
+from headgate_sandbox.strava import access
+from headgate_sandbox.strava.sandbox import Strava
 from tests.worlds import START, World
 
 STRAVA = "https://www.strava.com"

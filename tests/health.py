@@ -7,31 +7,22 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from headgate import (
-    App,
-    Budget,
-    Connection,
-    Job,
-    JobRequest,
-    Mode,
-    Record,
-    Secret,
-    Sync,
-)
+from headgate import App, Budget, JobRequest, Mode, Record, Secret, Sync
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.fitbit import FitbitApi, fitbit
 from headgate.connectors.strava import StravaApi, strava
 from headgate.connectors.strava.api import BUDGET
 from headgate.ports.transport import Request, Response
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.google_health.data_types import DATA_TYPES
-from headgate.sandbox.google_health.day import Shares
-from headgate.sandbox.google_health.exercise import Exercise
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.strava import access as strava_access
-from headgate.sandbox.strava.activity import Activity
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history.syncs import LIVE, NAME, health_history, health_history_live
+from headgate.types import Connection, Job
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.google_health.data_types import DATA_TYPES
+from headgate_sandbox.google_health.day import Shares
+from headgate_sandbox.google_health.exercise import Exercise
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.strava import access as strava_access
+from headgate_sandbox.strava.activity import Activity
+from headgate_sandbox.strava.sandbox import Strava
 from tests.connecting import Wire, vault
 from tests.worlds import World
 

@@ -51,7 +51,7 @@ _server.set_forkserver_preload(
         "headgate.store.sql.store",
         "headgate.systems.activity_streams",
         "headgate.systems.daily_checkins",
-        "headgate.systems.health_history.demo",
+        "headgate_sandbox.demo.command",
         "headgate.systems.notes_index",
         "headgate.systems.price_history",
         "headgate.web.server",

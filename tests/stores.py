@@ -19,7 +19,7 @@ from sqlalchemy.engine import make_url
 
 from headgate.base.clock import ManualClock
 from headgate.base.encoding import Json
-from headgate.base.errors import StoreUnavailable
+from headgate.base.errors import FaultKind, StoreFault, StoreUnavailable
 from headgate.model import change
 from headgate.model.change import ChunkResult
 from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Reason, Summary
@@ -51,6 +51,11 @@ SOON_S = 30.0
 
 
 # ---- databases ---------------------------------------------------------------------------------
+
+
+def raises_fault(kind: FaultKind) -> pytest.RaisesExc[StoreFault]:
+    """Expect this fault of the disk or the file of the database."""
+    return pytest.raises(StoreFault, check=lambda fault: fault.kind is kind)
 
 
 def run_async(body: Coroutine[Any, Any, T]) -> T:

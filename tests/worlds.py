@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from headgate import App, Chunk, Context, Job, JobState, LaneSize, Sync, WorkerSettings
+from headgate import App, Chunk, Context, JobState, LaneSize, Sync, WorkerSettings
 from headgate.base.clock import ManualClock
 from headgate.loops import liveness
 from headgate.model.job import Lane
@@ -21,6 +21,7 @@ from headgate.signals.local import LocalSignal
 from headgate.simulation import SimulationLoop, VirtualClock, run
 from headgate.store.sql import schema
 from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.types import Job
 
 T = TypeVar("T")
 

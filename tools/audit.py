@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 BOM = ROOT / "dist" / "headgate.cdx.json"
 PIP_AUDIT, CYCLONEDX = "pip-audit==2.10.1", "cyclonedx-bom==7.5.0"
 
+OURS = {"headgate", "headgate-sandbox"}
 #: Licences whose terms an application that uses Headgate meets by naming them.
 ALLOWED = re.compile(
     r"MIT|Apache|BSD|ISC|MPL|Mozilla|PSF|Python Software Foundation|Zlib|CC0|Unlicense", re.I
@@ -51,7 +52,7 @@ def _run(python: Path, package: str, *command: str) -> int:
 
 
 def installed_with(name: str, extras: frozenset[str] | None = None) -> set[str]:
-    """The packages that come with `name` and all of its extras, itself left out.
+    """The packages of others that come with `name` and all of its extras.
 
     Those of an extra that is not installed here, or of another platform, are left out too.
     """
@@ -63,7 +64,7 @@ def installed_with(name: str, extras: frozenset[str] | None = None) -> set[str]:
             if each not in found:
                 found.add(each)
                 ahead.append((each, its_extras))
-    return found - {canonicalize_name(name)}
+    return found - OURS
 
 
 def _requirements(

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from headgate.cli.main import COMMANDS, cli
+from headgate.cli.main import COMMANDS, cli, commands_of_others
 from headgate.discovery import installed_systems
 from headgate.toolkit.commands.lazy import LazyCommand
 
@@ -37,6 +37,8 @@ def page() -> str:
         names = {command.name for command in each.system.commands} if each.system else set()
         if each.system is not None and names - own:
             parts += [f"## Of the system {each.name}\n", *_described(group, names - own)]
+    names = {each.name for each in commands_of_others()}
+    parts += ["## Of the extra sandbox\n", *_described(group, names)]
     return "\n".join(parts).rstrip() + "\n"
 
 

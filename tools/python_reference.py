@@ -1,56 +1,82 @@
-"""Describes what `import headgate` offers, from its sources: signatures, docstrings, comments."""
+"""Describes the public modules from their sources: signatures, docstrings, comments."""
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import griffe
 
 SOURCE = Path("src")
+#: The public modules: everything else may change without notice.
+MODULES = (
+    "headgate",
+    "headgate.errors",
+    "headgate.types",
+    "headgate.connectors",
+    "headgate.connectors.fitbit",
+    "headgate.connectors.foursquare",
+    "headgate.connectors.roam",
+    "headgate.connectors.strava",
+    "headgate.connectors.vectors",
+    "headgate.toolkit",
+    "headgate.toolkit.api",
+    "headgate.toolkit.commands",
+    "headgate.toolkit.pages",
+    "headgate.toolkit.tables",
+)
+INDEX = "python-api.md"
 _INTRODUCTION = """\
 # The Python API
 
-Generated from the sources by `make reference`; edit the docstrings there, not this page. These are
-the names in `headgate.__all__`: everything else may change without notice. [The
+Generated from the sources by `make reference`; edit the docstrings there, not these pages. The
+names on them are public: everything else may change without notice. [The
 tutorial](../tutorial/first-connector.md) is the place to begin.
 """
 #: Bases that say nothing to who uses a class.
 _PLAIN_BASES = {"Protocol", "msgspec.Struct", "Exception"}
-#: The chapters by where a name is defined; the first prefix that fits counts.
-CHAPTERS = {
-    "headgate.app": "The application",
-    "headgate.configured": "The application",
-    "headgate.base.errors": "Errors",
-    "headgate.connectors": "Connectors",
-    "headgate.ports.connector": "Connectors",
-    "headgate.ports.transport": "Connectors",
-    "headgate.ports.auth": "Connectors",
-    "headgate.flow": "What an application can do",
-    "headgate.system": "Systems",
-    "headgate.ports.record_table": "Systems",
-    "headgate.loops": "Workers",
-    "headgate.policy": "Policies",
-    "headgate.model": "Values",
-    "headgate.ports": "Values",
-    "headgate.base": "Helpers",
-    "headgate": "Helpers",
-}
+#: What an application never makes itself.
+_GIVEN = "headgate.types"
 
 
-def page() -> str:
-    """The whole page, as it should be."""
-    module = griffe.load("headgate", search_paths=[SOURCE], resolve_aliases=True)
-    assert isinstance(module, griffe.Module) and module.exports is not None
-    chapters: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(map(str, module.exports), key=str.lower):
-        chapters[_chapter(_target(module[name]))].append(name)
-    parts = [_INTRODUCTION]
-    for title in dict.fromkeys(CHAPTERS.values()):
-        parts.append(f"## {title}\n")
-        for name in chapters.pop(title, []):
-            parts += [f"### `{name}`\n", *_described(name, _target(module[name]))]
-    assert not chapters, f"no chapter for {sorted(chapters)}"
+def pages() -> Mapping[str, str]:
+    """All pages by their file, as they should be: one a module, and the list of them."""
+    package = griffe.load("headgate", search_paths=[SOURCE], resolve_aliases=True)
+    assert isinstance(package, griffe.Module)
+    found = {name: _module(package, name) for name in MODULES}
+    rows = [
+        f"| [`{name}`]({_file(name)}) | {_cell(_prose(module))} | {len(_exports(module))} |"
+        for name, module in found.items()
+    ]
+    index = [_INTRODUCTION, "| module | what is in it | names |", "|---|---|---|", *rows, ""]
+    each_page = {_file(name): _page(name, module) for name, module in found.items()}
+    return {INDEX: "\n".join(index), **each_page}
+
+
+def _module(package: griffe.Module, name: str) -> griffe.Module:
+    found = package if name == package.path else package[name.removeprefix(f"{package.path}.")]
+    assert isinstance(found, griffe.Module)
+    return found
+
+
+def _file(module: str) -> str:
+    return f"python/{module.replace('.', '-')}.md"
+
+
+def _exports(module: griffe.Module) -> list[str]:
+    assert module.exports is not None
+    return sorted(map(str, module.exports), key=str.lower)
+
+
+def _page(name: str, module: griffe.Module) -> str:
+    names = _exports(module)
+    parts = [
+        f"# `{name}`\n",
+        f"{_prose(module)}\n",
+        " · ".join(f"[`{each}`](#{each.lower()})" for each in names) + "\n",
+    ]
+    for each in names:
+        described = _described(each, _target(module[each]), made=name != _GIVEN)
+        parts += [f"## `{each}`\n", *described]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -58,27 +84,22 @@ def _target(found: griffe.Object | griffe.Alias) -> griffe.Object:
     return found.final_target if isinstance(found, griffe.Alias) else found
 
 
-def _chapter(found: griffe.Object) -> str:
-    path = found.path
-    prefixes = (each for each in CHAPTERS if path == each or path.startswith(f"{each}."))
-    return CHAPTERS[next(prefixes)]
-
-
-def _described(name: str, found: griffe.Object) -> Iterator[str]:
+def _described(name: str, found: griffe.Object, *, made: bool) -> Iterator[str]:
     if isinstance(found, griffe.Class):
-        yield from _class(name, found)
+        yield from _class(name, found, made=made)
     elif isinstance(found, griffe.Function):
         yield f"```python\n{_signature(found)}\n```\n"
         yield f"{_prose(found)}\n"
     else:
         assert isinstance(found, griffe.Attribute)
-        value = str(found.value).replace("'", '"')
-        yield f"```python\n{name} = {value}\n```\n"
+        # As it is written, unless it is long and here by another name.
+        if name == found.name:
+            yield f"```python\n{found.source}\n```\n"
         said = _prose(found) or _comment(found)
         yield from [f"{said}\n"] if said else []
 
 
-def _class(name: str, found: griffe.Class) -> Iterator[str]:
+def _class(name: str, found: griffe.Class, *, made: bool) -> Iterator[str]:
     bases = ", ".join(str(base) for base in found.bases if str(base) not in _PLAIN_BASES)
     yield f"```python\nclass {name}{f'({bases})' if bases else ''}\n```\n"
     yield f"{_prose(found)}\n"
@@ -88,11 +109,57 @@ def _class(name: str, found: griffe.Class) -> Iterator[str]:
         rows = [
             f"| `{_field(each)}` | {_cell(_comment(each) or _prose(each))} |" for each in fields
         ]
-        yield "\n".join(["| field | what it is |", "|---|---|", *rows, ""])
+        yield _table("field", rows)
     methods = [each for each in public if isinstance(each, griffe.Function)]
-    for each in (*_constructor(found), *methods):
+    for each in (*(_constructor(found) if made else ()), *methods):
         yield f"```python\n{_signature(each, name)}\n```\n"
-        yield f"{_prose(each)}\n"
+        yield from _text(each)
+    for options in dict.fromkeys(taken for each in methods for taken in _unpacked(each)):
+        yield _table("option", _option_rows(options))
+
+
+def _table(what: str, rows: Iterable[str]) -> str:
+    return "\n".join([f"| {what} | what it is |", "|---|---|", *rows, ""])
+
+
+def _text(found: griffe.Function) -> Iterator[str]:
+    """The docstring; what it says of parameters, and the options among these, as a table."""
+    sections = found.docstring.parse("google", warnings=False) if found.docstring else []
+    for section in sections:
+        if isinstance(section, griffe.DocstringSectionText):
+            yield f"{section.value}\n"
+        elif isinstance(section, griffe.DocstringSectionParameters):
+            rows = [
+                f"| `{_parameter(found.parameters[each.name])}` | {_cell(each.description)} |"
+                for each in section.value
+                if not each.name.startswith("*")
+            ]
+            rows += [row for each in _unpacked(found) for row in _option_rows(each)]
+            yield _table("parameter", rows)
+
+
+def _parameter(found: griffe.Parameter) -> str:
+    default = "" if found.default is None else f" = {found.default}"
+    return f"{found.name}: {found.annotation}{default}".replace("|", "\\|")
+
+
+def _unpacked(found: griffe.Function) -> Iterator[griffe.Class]:
+    """The options that a function takes by `**options: Unpack[…]`."""
+    for each in found.parameters:
+        hint = each.annotation
+        if isinstance(hint, griffe.ExprSubscript) and str(hint.left) == "Unpack":
+            assert isinstance(hint.slice, griffe.Expr)
+            options = found.modules_collection[hint.slice.canonical_path]
+            assert isinstance(options, griffe.Class)
+            yield options
+
+
+def _option_rows(options: griffe.Class) -> list[str]:
+    return [
+        f"| `{_field(each)}` | {_cell(_comment(each))} |"
+        for each in _members(options)
+        if isinstance(each, griffe.Attribute)
+    ]
 
 
 def _constructor(found: griffe.Class) -> Iterator[griffe.Function]:
@@ -105,11 +172,15 @@ def _constructor(found: griffe.Class) -> Iterator[griffe.Function]:
 
 
 def _members(found: griffe.Class) -> Iterable[griffe.Object]:
-    """The members in the order of the source; what a base of ours brings comes last."""
+    """The members in the order of the source; what a base of ours brings comes last.
+
+    What all errors have is described where it is defined.
+    """
     inherited = [
         _target(each)
         for each in found.inherited_members.values()
         if each.final_target.path.startswith("headgate.")
+        and not each.final_target.path.startswith("headgate.base.errors.")
     ]
     return [
         *(each for each in found.members.values() if isinstance(each, griffe.Object)),

@@ -5,10 +5,27 @@ from typing import Annotated
 from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from headgate.toolkit.api import responses
-from headgate.toolkit.api import route as api
-from headgate.toolkit.api.documents import LinkDocument, Name, Page, response_config
-from headgate.toolkit.api.jobs import NOT_MODIFIED, After, Limit
+from headgate.toolkit.api import (
+    IDEMPOTENT,
+    NOT_MODIFIED,
+    After,
+    IfNoneMatch,
+    Limit,
+    LinkDocument,
+    Name,
+    Page,
+    TheApp,
+    TheCaller,
+    TheSite,
+    etag_response,
+    get_problems,
+    json_response,
+    post_problems,
+    response_config,
+    router,
+    secret_response,
+    write_problems,
+)
 
 from . import tables
 from .articles import EXAMPLE, Article, articles_of, describe_articles, find_article
@@ -16,7 +33,7 @@ from .pages import LINK, PATH
 
 ArticleId = Annotated[Name, Path(description="The article.")]
 
-routes = api.router("/v1/reading-list", "Reading list")
+routes = router("/v1/reading-list", "Reading list")
 
 
 class ArticlePage(Page[Article]):
@@ -30,21 +47,21 @@ class ArticlePage(Page[Article]):
     operation_id="list_articles_to_read",
     summary="List what is on a reading list",
     response_model=ArticlePage,
-    responses={**NOT_MODIFIED, **api.get_problems()},
+    responses={**NOT_MODIFIED, **get_problems()},
 )
 async def list_articles(
     request: Request,
-    app: api.TheApp,
-    caller: api.TheCaller,
+    app: TheApp,
+    caller: TheCaller,
     user_id: Annotated[Name | None, Query(description="An admin's key has to name one.")] = None,
     limit: Limit = 50,
     after: After = None,
-    if_none_match: api.IfNoneMatch = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """In the order of their ids, each with whether it was read."""
     articles = await articles_of(app, caller.require_user(user_id), limit=limit + 1, after=after)
     more = articles[limit - 1].id if len(articles) > limit else None
-    return responses.etag_response(request, ArticlePage(data=articles[:limit], next_cursor=more))
+    return etag_response(request, ArticlePage(data=articles[:limit], next_cursor=more))
 
 
 @routes.put(
@@ -52,13 +69,13 @@ async def list_articles(
     operation_id="mark_article_read",
     summary="Mark an article as read",
     response_model=Article,
-    responses=api.write_problems("not_found"),
+    responses=write_problems("not_found"),
 )
-async def mark_read(app: api.TheApp, caller: api.TheCaller, article_id: ArticleId) -> Response:
+async def mark_read(app: TheApp, caller: TheCaller, article_id: ArticleId) -> Response:
     """The first time counts."""
     item, now = await find_article(app, article_id, caller.owner), app.clock.now()
     await app.write(lambda tx: tables.mark(tx, item.user_id, item.id, now))
-    return responses.json_response((await describe_articles(app, [item]))[0])
+    return json_response((await describe_articles(app, [item]))[0])
 
 
 @routes.post(
@@ -66,14 +83,12 @@ async def mark_read(app: api.TheApp, caller: api.TheCaller, article_id: ArticleI
     operation_id="make_article_link",
     summary="A link to the page that shows an article",
     response_model=LinkDocument,
-    dependencies=[api.IDEMPOTENT],
-    responses=api.post_problems("not_found"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found"),
 )
-async def link(site: api.TheSite, caller: api.TheCaller, article_id: ArticleId) -> Response:
+async def link(site: TheSite, caller: TheCaller, article_id: ArticleId) -> Response:
     """Whoever has the link may read the article, without a login."""
     item = await find_article(site.app, article_id, caller.owner)
     token = site.links.page_token(LINK, item.id, user_id=item.user_id)
     ends = site.links.open_page(LINK, token).expires_at
-    return responses.secret_response(
-        LinkDocument(url=f"{site.public_url}{PATH}{token}", expires_at=ends)
-    )
+    return secret_response(LinkDocument(url=f"{site.public_url}{PATH}{token}", expires_at=ends))

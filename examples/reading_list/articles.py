@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from headgate import App, Item, NotFound
-from headgate.toolkit.api.documents import response_config
+from headgate.toolkit.api import response_config
 
 from . import tables
 from .syncs import ARTICLES, NAME

@@ -4,14 +4,16 @@ from typing import Annotated
 
 import typer
 
-from headgate.toolkit.commands.loading import (
+from headgate.toolkit.commands import (
     AppOption,
     DatabaseOption,
     JsonOption,
     load_app,
+    messages,
+    out,
+    print_json,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json
 
 LIST_MAX = 200
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client import Metric
 
 from headgate import App
-from headgate.toolkit.metrics import gauge
+from headgate.toolkit import gauge
 
 from . import tables
 

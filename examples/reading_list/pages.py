@@ -5,10 +5,8 @@ from pathlib import Path
 from fastapi import Request
 from fastapi.responses import Response
 
-from headgate.toolkit.pages.rendering import Pages, page_response
-from headgate.toolkit.pages.router import PageRouter
-from headgate.toolkit.site import Site
-from headgate.toolkit.visits import note_visit
+from headgate.toolkit import Site, note_visit
+from headgate.toolkit.pages import PageRouter, Pages, page_response
 
 from .articles import describe_articles
 

@@ -1,6 +1,6 @@
 """What an operator sets for the reading list: `HEADGATE_SHELF_URL`."""
 
-from headgate.connectors.settings import ProviderSettings, ProviderUrl
+from headgate.connectors import ProviderSettings, ProviderUrl
 
 
 class ReadingListSettings(ProviderSettings):

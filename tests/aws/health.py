@@ -10,7 +10,7 @@ from urllib.request import HTTPRedirectHandler, build_opener
 
 import msgspec
 
-from headgate import App, Budget, Job, Limit, RetryPolicy, Secret, paid_history
+from headgate import App, Budget, Limit, RetryPolicy, Secret, paid_history
 from headgate.connectors.fitbit import fitbit
 from headgate.connectors.strava import strava
 from headgate.model.api_key import Role
@@ -19,14 +19,15 @@ from headgate.net.addresses import AddressRules, parse_networks
 from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.policy.hints import RECEIVED_WITHIN
 from headgate.ports.transport import Request, Response
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava import access as strava_access
-from headgate.sandbox.strava.limits import Limits
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import health_history
+from headgate.types import Job
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava import access as strava_access
+from headgate_sandbox.strava.limits import Limits
+from headgate_sandbox.strava.sandbox import Strava
 from tests.aws_calls import Functions, LateClock, backend_on
 from tests.aws_stack import Stack
 from tests.health import EPOCH, SPORTY

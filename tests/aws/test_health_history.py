@@ -13,8 +13,8 @@ from headgate.base.clock import SystemClock
 from headgate.loops.on_demand import RESERVE_S
 from headgate.model.job import Lane, Reason
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.faults import Fault as ProviderFault
-from headgate.sandbox.kit.faults import FaultKind
+from headgate_sandbox.kit.faults import Fault as ProviderFault
+from headgate_sandbox.kit.faults import FaultKind
 from tests.aws.health import Product, product
 from tests.aws_calls import Killed, client_of
 from tests.aws_stack import TEMPLATE, Stack

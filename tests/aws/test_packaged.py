@@ -19,12 +19,12 @@ from headgate.aws.package import Package, build_package
 from headgate.base import event_loop
 from headgate.base.clock import SystemClock
 from headgate.model.api_key import Role
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava import access as strava_access
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.secrets import aws_keys
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava import access as strava_access
+from headgate_sandbox.strava.sandbox import Strava
 from tests.aws.conftest import KEYS_SECRET
 from tests.aws.health import sign_in, uploads_of
 from tests.aws_stack import Stack, client, create_stack

@@ -10,9 +10,9 @@ from playwright.async_api import expect
 from headgate import App, JobState, Sync
 from headgate.base.clock import SystemClock
 from headgate.model.states import JOB, ConnectionState
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava import access
-from headgate.sandbox.strava.sandbox import Strava
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava import access
+from headgate_sandbox.strava.sandbox import Strava
 from tests.browser.conftest import OpenPage
 from tests.browser.rig import Rig, Watched, picture, rig
 from tests.connecting import Activities, key_entries, strava_auth

@@ -8,12 +8,13 @@ from tests.cli.conftest import Cli, Use, served
 
 APP = """
 import headgate
+from headgate.errors import Forbidden
 
 class Watch:
     name = "watch"
     async def read(self, ctx):
         if ctx.user_id == "failing":
-            raise headgate.Forbidden("https://api.example.test/v1 answered 403")
+            raise Forbidden("https://api.example.test/v1 answered 403")
         if ctx.user_id == "retrying":
             raise headgate.Transient("503")
         return headgate.Chunk(records=[headgate.Record(str(ctx.day), {"steps": 1})])
@@ -74,4 +75,4 @@ def test_the_command_line_prints_what_the_api_answers(
     assert headgate.json("backfill", "list") == {"data": imports, "next_cursor": None}
     assert headgate.json("job", "events", ids["failing"]) == answers[f"/{ids['failing']}/events"]
     error = answers[f"/{ids['failing']}"]["operator"]["error"]
-    assert (error["kind"], error["raised_at"]) == ("Forbidden", f"{module}.py:8")
+    assert (error["kind"], error["raised_at"]) == ("Forbidden", f"{module}.py:9")

@@ -20,6 +20,7 @@ from tests.connecting import key_entries
 
 APP = """
 import headgate
+from headgate.connectors import ApiToken
 from headgate.connectors.strava import strava
 
 class Activities(headgate.ApiSource):
@@ -31,7 +32,7 @@ class Notes:
     async def read(self, ctx):
         return headgate.Chunk()
 
-graph = Activities("graph", base_url="https://graph.example", auth=headgate.ApiToken())
+graph = Activities("graph", base_url="https://graph.example", auth=ApiToken())
 api = strava(client_id="1", client_secret=headgate.Secret("hush"))
 app = headgate.App(
     "sqlite:///jobs.db",

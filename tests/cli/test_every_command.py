@@ -54,7 +54,7 @@ def help_of(name: str, columns: int) -> str:
 
 
 def test_all_groups_are_walked() -> None:
-    assert len(ALL) > 60 and {"job submit", "worker", "notes search", "demo"} <= set(ALL)
+    assert len(ALL) > 60 and {"job submit", "worker", "notes search", "demo", "sandbox"} <= set(ALL)
 
 
 def test_a_list_of_commands_is_not_cut_off() -> None:

@@ -27,8 +27,8 @@ from headgate.model.budget import (
 )
 from headgate.model.job import Lane
 from headgate.ports.limiter import Limiter
-from headgate.sandbox.kit.meter import Meter
-from headgate.sandbox.kit.windows import Window
+from headgate_sandbox.kit.meter import Meter
+from headgate_sandbox.kit.windows import Window
 from tests.limiters import Bench, RequestStarted, acquire, alike
 
 #: Moto is slow, and what is decided here is decided by us; in memory it is the policy itself.

@@ -77,7 +77,7 @@ def rows_of(count: int, alike: Sequence[str]) -> list[dict[str, Any]]:
 
 async def found(database: Database, statement: BatchStatement, rows: Sequence[Any]) -> list[Any]:
     def operation(tx: Connection) -> list[Any]:
-        return sorted(map(list, statement.find(tx, rows)))
+        return sorted(map(list, statement.run(tx, rows)))
 
     return await database.read(operation)
 

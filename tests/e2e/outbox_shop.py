@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headgate.base.clock import SystemClock
-from headgate.sandbox.price_history.sandbox import PriceHistory
-from headgate.sandbox.serving import serving
+from headgate_sandbox.price_history.sandbox import PriceHistory
+from headgate_sandbox.serving import serving
 from tests import processes, stores
 
 APP = """

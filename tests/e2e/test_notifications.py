@@ -13,8 +13,9 @@ import pytest
 from aiohttp import web
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from headgate import App, configured_app
+from headgate import App
 from headgate.base.signing import new_signing_secret
+from headgate.toolkit import configured_app
 from tests import processes
 from tests.connecting import key_entries
 from tests.mailboxes import Mailboxes, mail_server
@@ -23,6 +24,8 @@ from tests.processes import Ended, Process, once_on
 APP = """
 from pathlib import Path
 import headgate
+from headgate.errors import Forbidden
+from headgate.toolkit import configured_app
 
 class Garden:
     name = "garden"
@@ -30,10 +33,10 @@ class Garden:
 
     async def read(self, ctx):
         if Path("broken").exists():
-            raise headgate.Forbidden("no secret of ours is told: 0x5ec2e7")
+            raise Forbidden("no secret of ours is told: 0x5ec2e7")
         return headgate.Chunk(records=[headgate.Record("a", {})])
 
-app = headgate.configured_app(syncs=[headgate.Sync(name="notes", source=Garden())])
+app = configured_app(syncs=[headgate.Sync(name="notes", source=Garden())])
 """
 OLD, NEW = new_signing_secret(Random(1)), new_signing_secret(Random(2))
 WAIT_S_MAX = 60.0

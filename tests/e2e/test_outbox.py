@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.kit.faults import Fault, FaultKind
 from tests.e2e.outbox_shop import Shop, open_shop
 from tests.e2e.processes import started
 from tests.processes import Process

@@ -11,8 +11,9 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from examples import orders_outbox, warehouse
-from headgate import App, DrainResult, SystemClock
+from headgate import App, SystemClock
 from headgate.connectors.asgi_transport import AsgiTransport
+from headgate.types import DrainResult
 from tests.connecting import Wire
 
 TARGET = orders_outbox.app.outbox.targets.get("warehouse")

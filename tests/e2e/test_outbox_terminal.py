@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.kit.faults import Fault, FaultKind
 from tests.e2e.outbox_shop import Shop, open_shop
 from tests.terminal import on_terminal
 

@@ -1,4 +1,4 @@
-"""The wheel alone, in an empty environment with the demonstration's lock: no source tree, no tools.
+"""The wheels alone, in an empty environment with the demonstration's lock: no source, no tools.
 
 The packages come from uv's cache, and from where `make` got them if the cache lacks one.
 """
@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,8 @@ pytestmark = pytest.mark.thorough
 UV = Path(sys.executable).parent / "uv"
 WAIT_S_MAX = 90
 SOURCE = ROOT / "src/headgate"
+#: The projects by their packages.
+PROJECTS = {"headgate": ROOT, "headgate_sandbox": ROOT / "sandbox"}
 
 
 def run(command: Sequence[str | Path], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -48,17 +50,17 @@ def done(command: Sequence[str | Path], folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from this working copy."""
-    folder = tmp_path_factory.mktemp("wheel")
-    done([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], ROOT)
-    [built] = folder.glob("headgate-*.whl")
-    return built
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The wheels by their packages, built from this working copy."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for project in PROJECTS.values():
+        done([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], project)
+    return {each.name.partition("-")[0]: each for each in folder.glob("*.whl")}
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the demonstration's packages and the wheel."""
+def installed(wheels: Mapping[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the demonstration's packages and the wheels."""
     folder = tmp_path_factory.mktemp("demo")
     done([UV, "venv", "--quiet", "--python", sys.executable, folder / "venv"], folder)
     python = folder / "venv" / "bin" / "python"
@@ -66,23 +68,24 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     locked = [*install, "--require-hashes", "-r", ROOT / "requirements-demo.lock"]
     if run([*locked, "--offline"], folder).returncode != 0:
         done(locked, folder)
-    done([*install, "--offline", "--no-deps", wheel], folder)
+    done([*install, "--offline", "--no-deps", *wheels.values()], folder)
     return python.parent
 
 
-def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if name.startswith("headgate/")}
+@pytest.mark.parametrize("package", PROJECTS)
+def test_a_wheel_has_every_file_of_its_package(wheels: Mapping[str, Path], package: str) -> None:
+    source = PROJECTS[package] / "src" / package
+    with zipfile.ZipFile(wheels[package]) as archive:
+        packed = {name for name in archive.namelist() if name.startswith(f"{package}/")}
     there = {
-        f"headgate/{path.relative_to(SOURCE).as_posix()}"
-        for path in SOURCE.rglob("*")
+        f"{package}/{path.relative_to(source).as_posix()}"
+        for path in source.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {Path(name).suffix for name in packed} >= {".py", ".html", ".css", ".js", ".lua"}
     assert packed == there
 
 
-def test_the_demonstration_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+def test_the_demonstration_runs_from_the_wheels_alone(installed: Path, tmp_path: Path) -> None:
     where = done(
         [installed / "python", "-c", "import headgate; print(headgate.__file__)"], tmp_path
     )

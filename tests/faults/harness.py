@@ -9,9 +9,10 @@ from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
 
-from headgate import App, Chunk, Context, EventKind, HeadgateError, Job, JobState, Mode, Sync
+from headgate import App, Chunk, Context, EventKind, HeadgateError, JobState, Mode, Sync
 from headgate.loops import liveness
 from headgate.model.states import JOB
+from headgate.types import Job
 from tests.faults.crew import Crew, freeze
 from tests.processes import Process
 

@@ -23,8 +23,8 @@ from headgate.model.budget import (
     Unreachable,
 )
 from headgate.ports.limiter import Limiter
-from headgate.sandbox.kit.meter import Meter
-from headgate.sandbox.kit.windows import Window
+from headgate_sandbox.kit.meter import Meter
+from headgate_sandbox.kit.windows import Window
 from tests import servers
 from tests.faults.wire import wire_to
 from tests.limiters import (

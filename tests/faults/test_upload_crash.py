@@ -12,14 +12,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from headgate import App, Job, JobRequest, JobState
+from headgate import App, JobRequest, JobState
 from headgate.base.clock import SystemClock
 from headgate.model.states import JOB
 from headgate.ports.transport import Request
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.health_history.syncs import LIVE, NAME
+from headgate.types import Job
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava.sandbox import Strava
 from tests.connecting import key_entries
 from tests.faults.harness import WAIT_S_MAX
 from tests.faults.history_worker import POINTS, application

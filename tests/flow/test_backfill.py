@@ -18,13 +18,10 @@ from headgate import (
     Context,
     DayCost,
     InvalidInput,
-    Job,
     JobRequest,
     JobState,
     Limit,
-    NotConnected,
     NotFound,
-    PlanRequired,
     RateLimited,
     Reason,
     Record,
@@ -36,11 +33,13 @@ from headgate import (
     WriteResult,
     paid_history,
 )
+from headgate.errors import NotConnected, PlanRequired
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.submit import check, plan_days
 from headgate.flow.jobs.view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
 from headgate.flow.step.commit import commit_chunk
 from headgate.model import change
+from headgate.types import Job
 from tests.connecting import Site, strava_source, vault
 from tests.flow.sources import raising
 from tests.unit.values import make_job

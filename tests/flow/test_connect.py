@@ -8,25 +8,23 @@ import pytest
 
 from headgate import (
     ApiSource,
-    ApiToken,
     App,
     Chunk,
     Conflict,
-    Connection,
     ConnectionReason,
     ConnectionState,
     Context,
-    Forbidden,
-    GrantRefused,
-    IllegalTransition,
     InvalidInput,
     NotFound,
     Secret,
     Sync,
 )
+from headgate.connectors import ApiToken
+from headgate.errors import Forbidden, GrantRefused, IllegalTransition
 from headgate.flow.connections.service import ConnectBy
-from headgate.sandbox.strava.access import READ, READ_ALL
 from headgate.store.sql.connections import SqlConnections
+from headgate.types import Connection
+from headgate_sandbox.strava.access import READ, READ_ALL
 from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, submit, vault
 from tests.worlds import World, in_world, with_world
 

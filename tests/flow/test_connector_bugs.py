@@ -10,17 +10,14 @@ from headgate import (
     App,
     Batch,
     Chunk,
-    ConnectorBug,
     Context,
     Document,
     Item,
-    Job,
     JobState,
     NewItem,
     Reason,
     Record,
     RetryPolicy,
-    StoreError,
     Sync,
     Transient,
     WriteResult,
@@ -28,8 +25,10 @@ from headgate import (
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.failure import read_failure
+from headgate.errors import ConnectorBug, StoreError
 from headgate.flow.jobs.view import event_for_user, for_user
 from headgate.flow.step.connector_bug import PROGRAMMING_ERRORS, classify, log_bug
+from headgate.types import Job
 from tests.flow.logs import lines, told
 from tests.worlds import START, Read, ScriptedSource, World, kinds, with_world
 

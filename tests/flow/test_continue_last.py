@@ -5,10 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from headgate import (
-    ActiveJobExists,
     Chunk,
     Context,
-    IllegalTransition,
     InvalidInput,
     JobState,
     Lane,
@@ -18,6 +16,7 @@ from headgate import (
     Sync,
     Terminal,
 )
+from headgate.errors import ActiveJobExists, IllegalTransition
 from headgate.model.job import Progress
 from tests.flow.sources import raising
 from tests.worlds import ScriptedSource, World, with_world

@@ -11,16 +11,15 @@ from headgate import (
     Chunk,
     Conflict,
     Context,
-    IllegalTransition,
-    Job,
-    JobCancelled,
     JobState,
     NotFound,
     Reason,
     Sync,
     Transient,
 )
+from headgate.errors import IllegalTransition, JobCancelled
 from headgate.model.states import JOB
+from headgate.types import Job
 from tests.flow.sources import raising
 from tests.profiles import seeds
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes, with_world

@@ -16,23 +16,23 @@ from headgate import (
     App,
     AuthExpired,
     Chunk,
-    Connection,
     ConnectionReason,
     ConnectionState,
     Context,
+    JobRequest,
+    JobState,
+    Reason,
+    RetryPolicy,
+    Sync,
+    Transient,
+)
+from headgate.connectors import Response
+from headgate.errors import (
     CredentialsUnreadable,
     Deferred,
     Forbidden,
-    Job,
-    JobRequest,
-    JobState,
     NotConnected,
-    Reason,
-    Response,
-    RetryPolicy,
     StoreUnavailable,
-    Sync,
-    Transient,
 )
 from headgate.flow.connections.credentials import Credentials
 from headgate.flow.connections.sealing import OpenCredentials, unseal
@@ -40,8 +40,9 @@ from headgate.flow.jobs.submit import submit_unchecked
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import Renewal, SealedConnection
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.faults import FaultKind
 from headgate.store.sql.connections import SqlConnections
+from headgate.types import Connection, Job
+from headgate_sandbox.kit.faults import FaultKind
 from tests.connecting import Site, strava_auth, strava_source, submit, vault
 from tests.profiles import seeds
 from tests.worlds import ScriptedSource, World, in_world, kinds, lanes, with_world

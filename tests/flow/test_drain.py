@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.base.errors import DiskFull, InvalidInput, StoreUnavailable
+from headgate.base.errors import FaultKind, InvalidInput, StoreFault, StoreUnavailable
 from headgate.flow.leases.settle import SETTLE_RESTS_S
 from headgate.flow.outbox import attempts
 from headgate.flow.outbox.attempts import DrainResult
@@ -727,7 +727,7 @@ async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(
     office: PostOffice,
 ) -> None:
     await office.enqueue("a")
-    office.drainer.find_fault = lambda: DiskFull("no space is left")
+    office.drainer.find_fault = lambda: StoreFault(FaultKind.DISK_FULL, "no space is left")
     for _ in range(3):
         await office.real_store.claim("local", ["orders"], limit=1, lease=LEASE, worker="lost")
         await office.clock.sleep(LEASE.total_seconds() + 1)

@@ -6,20 +6,10 @@ from datetime import date, timedelta
 
 import pytest
 
-from headgate import (
-    ActiveJobExists,
-    App,
-    Chunk,
-    Context,
-    InvalidInput,
-    Job,
-    JobState,
-    Mode,
-    Record,
-    Sync,
-    Transient,
-)
+from headgate import App, Chunk, Context, InvalidInput, JobState, Mode, Record, Sync, Transient
+from headgate.errors import ActiveJobExists
 from headgate.model.job import Reason
+from headgate.types import Job
 from tests.flow.sources import raising
 from tests.worlds import ScriptedSource, World, kinds, with_world
 

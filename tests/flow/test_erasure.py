@@ -9,18 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from headgate import (
-    App,
-    Chunk,
-    Connection,
-    Context,
-    InvalidInput,
-    JobState,
-    NotFound,
-    Record,
-    Sync,
-    System,
-)
+from headgate import App, Chunk, Context, InvalidInput, JobState, NotFound, Record, Sync, System
 from headgate.base.errors import HeadgateError, StoreUnavailable, Transient
 from headgate.flow.jobs import control
 from headgate.flow.users import erasure as erase_user
@@ -29,9 +18,10 @@ from headgate.loops.sweeper import Sweeper
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.faults import Fault, FaultKind
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.erasures import SqlErasures
+from headgate.types import Connection
+from headgate_sandbox.kit.faults import Fault, FaultKind
 from tests import stores
 from tests.connecting import STRAVA, Site, strava_auth, strava_source, submit
 from tests.flow.logs import lines, told

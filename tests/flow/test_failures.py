@@ -14,8 +14,6 @@ from headgate import (
     ChunkLimits,
     Context,
     DayStatus,
-    Forbidden,
-    Job,
     JobState,
     Malformed,
     RateLimited,
@@ -27,6 +25,8 @@ from headgate import (
     WorkerSettings,
 )
 from headgate.base.failure import read_failure
+from headgate.errors import Forbidden
+from headgate.types import Job
 from tests.flow.sources import nothing
 from tests.worlds import ScriptedSource, World, kinds, lanes, with_world
 

@@ -12,7 +12,6 @@ from headgate import (
     Budget,
     Chunk,
     Context,
-    Job,
     JobState,
     Lane,
     Limit,
@@ -24,8 +23,9 @@ from headgate import (
 from headgate.model.budget import Answer, BudgetRequest, Unreachable
 from headgate.policy.spending import local_share
 from headgate.ports.limiter import Limiter
-from headgate.sandbox.kit.meter import Meter
-from headgate.sandbox.kit.windows import Window
+from headgate.types import Job
+from headgate_sandbox.kit.meter import Meter
+from headgate_sandbox.kit.windows import Window
 from tests.worlds import START, Read, ScriptedSource, World, with_world
 
 #: Ten in a quarter of an hour, two of them for live work.

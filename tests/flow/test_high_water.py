@@ -11,7 +11,6 @@ from headgate import (
     Batch,
     Chunk,
     Context,
-    Job,
     JobState,
     Reason,
     Record,
@@ -21,6 +20,7 @@ from headgate import (
     WriteResult,
 )
 from headgate.base.encoding import Json
+from headgate.types import Job
 from tests.worlds import ScriptedSource, World, kinds, with_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 5)

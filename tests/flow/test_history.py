@@ -9,7 +9,6 @@ from headgate import (
     Chunk,
     Context,
     DayStatus,
-    Job,
     JobState,
     NoData,
     Reason,
@@ -19,6 +18,7 @@ from headgate import (
     Transient,
 )
 from headgate.model import job as job_model
+from headgate.types import Job
 from tests.worlds import ScriptedSource, World, kinds, lanes, with_world
 
 FIRST, LAST = date(2025, 12, 1), date(2025, 12, 10)

@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from headgate import App, InvalidInput, ItemState, Job, NotConnected, NotFound, Sync
+from headgate import App, InvalidInput, ItemState, NotFound, Sync
+from headgate.errors import NotConnected
 from headgate.model import change
 from headgate.model.job import Reason
+from headgate.types import Job
 from tests.collecting import ATTACHMENTS, COMMENTS, connect, notes_sync, put, stuck
 from tests.connecting import Site, vault
 from tests.flow.sources import nothing

@@ -1,19 +1,9 @@
 """A sync is told when one of its jobs starts and how it ended, by whoever ends it."""
 
-from headgate import (
-    App,
-    Chunk,
-    Context,
-    Job,
-    JobState,
-    Reason,
-    RetryPolicy,
-    Sync,
-    Terminal,
-    Transient,
-)
+from headgate import App, Chunk, Context, JobState, Reason, RetryPolicy, Sync, Terminal, Transient
 from headgate.flow.jobs.hooks import call_on_end, call_on_start
 from headgate.flow.registry import Registry
+from headgate.types import Job
 from tests.flow.logs import lines, told
 from tests.flow.sources import nothing, raising, taking
 from tests.unit.values import make_job

@@ -14,9 +14,7 @@ from headgate import (
     Chunk,
     Context,
     DeliveryState,
-    Forbidden,
     InvalidInput,
-    Job,
     JobState,
     Malformed,
     NotificationRules,
@@ -30,12 +28,14 @@ from headgate import (
 )
 from headgate.base.errors import HeadgateError
 from headgate.base.secret import Secret
+from headgate.errors import Forbidden
 from headgate.loops import sweeper
 from headgate.loops.sweeper import LOOK_EVERY_S
 from headgate.model.delivery import Acceptance, SendFailure, TargetRefusal
 from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql import notifications as sql_notifications
 from headgate.store.sql import removals
+from headgate.types import Job
 from tests.notifying import (
     BY_EMAIL,
     BY_WEBHOOK,

@@ -10,12 +10,9 @@ from headgate import (
     App,
     AuthExpired,
     Batch,
-    BudgetSpent,
     Chunk,
     Context,
     DayStatus,
-    DiskFull,
-    Job,
     JobState,
     RateLimited,
     Reason,
@@ -26,6 +23,9 @@ from headgate import (
     WriteResult,
 )
 from headgate.base.clock import Clock
+from headgate.base.errors import FaultKind, StoreFault
+from headgate.errors import BudgetSpent
+from headgate.types import Job
 from tests.flow.sources import raising
 from tests.worlds import Read, ScriptedSource, World, with_world
 
@@ -228,7 +228,7 @@ async def test_a_worker_that_stops_during_a_trial_releases_the_job(world: World)
     [
         (BudgetSpent(timedelta(minutes=5)), Reason.RATE_LIMITED),
         (RateLimited(timedelta(minutes=5)), Reason.RATE_LIMITED),
-        (DiskFull("no space is left"), Reason.DISK_FULL),
+        (StoreFault(FaultKind.DISK_FULL, "no space is left"), Reason.DISK_FULL),
         (Transient("503"), Reason.BREAKER),
     ],
     ids=repr,

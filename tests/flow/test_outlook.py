@@ -15,7 +15,6 @@ from headgate import (
     DayCost,
     Document,
     Item,
-    Job,
     JobRequest,
     JobState,
     Limit,
@@ -29,6 +28,7 @@ from headgate import (
 )
 from headgate.model.forecast import Finish
 from headgate.model.job import Lane
+from headgate.types import Job
 from tests.worlds import START, Read, ScriptedSource, World, with_world
 
 LAST = date(2025, 12, 28)

@@ -13,7 +13,6 @@ from headgate import (
     Chunk,
     Context,
     DayStatus,
-    Job,
     JobRequest,
     JobState,
     Mode,
@@ -27,6 +26,7 @@ from headgate import (
     WriteResult,
 )
 from headgate.flow.step.receipts import CLAIMED_WAIT
+from headgate.types import Job
 from tests.profiles import seeds
 from tests.worlds import (
     START,

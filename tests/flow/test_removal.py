@@ -9,13 +9,14 @@ import pytest
 from msgspec.structs import asdict
 from sqlalchemy import insert
 
-from headgate import App, Connection, Document, Item, ItemState, JobState, NewItem, NotFound
+from headgate import App, Document, Item, ItemState, JobState, NewItem, NotFound
 from headgate.base.errors import StoreUnavailable
 from headgate.flow.connections import service as connect
 from headgate.flow.items.fetch import JobItems, fetch_due
 from headgate.flow.leases.recover import item_work
 from headgate.loops.sweeper import Sweeper
 from headgate.store.sql.tables import items as items_table
+from headgate.types import Connection
 from tests import stores
 from tests.connecting import Site, submit
 from tests.flow.test_items import context

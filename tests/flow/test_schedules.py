@@ -20,7 +20,6 @@ from headgate import (
     Conflict,
     Context,
     InvalidInput,
-    Job,
     JobState,
     Limit,
     Mode,
@@ -29,7 +28,6 @@ from headgate import (
     SkipReason,
     Sync,
     Terminal,
-    Tick,
     TickKind,
 )
 from headgate.base import log
@@ -40,6 +38,7 @@ from headgate.flow.schedules.plan import store_of
 from headgate.flow.schedules.service import Schedules
 from headgate.loops.scheduler import SLEEP_S_MAX, Scheduler
 from headgate.store.sql.schedules import SqlSchedules
+from headgate.types import Job, Tick
 from tests.connecting import STRAVA, Site, strava_auth, vault
 from tests.flow.sources import nothing
 from tests.flow.test_lanes import count_statements

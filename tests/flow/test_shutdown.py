@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from headgate import App, Chunk, Context, Job, JobState, Reason, Sync, WorkerSettings
+from headgate import App, Chunk, Context, JobState, Reason, Sync, WorkerSettings
 from headgate.base.errors import StoreUnavailable
+from headgate.types import Job
 from tests.worlds import ScriptedSource, World, kinds, with_world
 
 

@@ -2,23 +2,13 @@
 
 import pytest
 
-from headgate import (
-    App,
-    Chunk,
-    ChunkEvent,
-    Context,
-    Job,
-    JobState,
-    JsonObject,
-    Record,
-    StoreUnavailable,
-    Sync,
-    Transient,
-    content_hash,
-)
+from headgate import App, Chunk, ChunkEvent, Context, JobState, JsonObject, Record, Sync, Transient
 from headgate.base.failure import read_failure
+from headgate.errors import StoreUnavailable
 from headgate.model.change import JobChange
 from headgate.ports.store import ChunkWork
+from headgate.toolkit import content_hash
+from headgate.types import Job
 from tests.worlds import ScriptedSource, World, kinds, with_world
 
 

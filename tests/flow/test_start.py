@@ -5,19 +5,9 @@ from typing import Any
 
 import pytest
 
-from headgate import (
-    App,
-    Connection,
-    ConnectionReason,
-    InvalidInput,
-    JobParams,
-    JobRequest,
-    Mode,
-    NotConnected,
-    NotFound,
-    Sync,
-    UnknownSync,
-)
+from headgate import App, ConnectionReason, InvalidInput, JobRequest, Mode, NotFound, Sync
+from headgate.errors import NotConnected, UnknownSync
+from headgate.types import Connection, JobParams
 from tests.connecting import Site
 from tests.flow.sources import nothing
 from tests.worlds import ScriptedSource, World, with_world

@@ -5,13 +5,13 @@ The same on a real full disk, and with other faults below SQLite, is in `tests/f
 
 from datetime import timedelta
 
-import pytest
-
-from headgate import App, Chunk, Context, DiskFull, JobState, Reason, Record, Sync
+from headgate import App, Chunk, Context, JobState, Reason, Record, Sync
+from headgate.base.errors import FaultKind, StoreFault
 from headgate.flow.leases.claims import ActiveClaims
 from headgate.flow.leases.recover import leased_work
 from headgate.store.sql.database import FAULT_S
 from headgate.store.sql.store import SqlStore
+from tests.stores import raises_fault
 from tests.worlds import ScriptedSource, World, with_world
 
 LARGE = {"text": "x" * 500_000}
@@ -45,7 +45,7 @@ async def test_a_chunk_that_does_not_fit_waits_without_a_count_until_it_does(wor
     assert len(source.calls) < 2 * 3600 / 110
     message = (await app.jobs.view(job)).message
     assert message.startswith("Our disk is full, so nothing can be stored; trying again at ")
-    with pytest.raises(DiskFull):
+    with raises_fault(FaultKind.DISK_FULL):
         await app.ping()
 
     # When there is room, it ends by itself, and soon all is well
@@ -65,7 +65,7 @@ async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(worl
     await rt.store.claim(job.lane, worker="lost", limit=1, lease=timedelta(seconds=60))
     await world.clock.sleep(61)
     assert isinstance(rt.store, SqlStore)
-    rt.store.database.note_fault(DiskFull("no space is left"))
+    rt.store.database.note_fault(StoreFault(FaultKind.DISK_FULL, "no space is left"))
 
     # Then people are told of the disk, and the sweeper counts nothing
     view = await app.jobs.view(await app.jobs.get(job.id))
@@ -74,7 +74,7 @@ async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(worl
         "What was imported so far is safe, and we have been notified."
     )
     assert view.operator is not None
-    assert view.operator.waits_for == "DiskFull: no space is left"
+    assert view.operator.waits_for == "StoreFault: no space is left"
     for work in leased_work(rt, ActiveClaims(rt.store, world.clock)):
         await work.sweep()
     job = await app.jobs.get(job.id)

@@ -6,19 +6,10 @@ from datetime import date, timedelta
 
 import pytest
 
-from headgate import (
-    App,
-    Batch,
-    Chunk,
-    Context,
-    Job,
-    JobState,
-    Record,
-    RetryPolicy,
-    StoreUnavailable,
-    Sync,
-)
+from headgate import App, Batch, Chunk, Context, JobState, Record, RetryPolicy, Sync
+from headgate.errors import StoreUnavailable
 from headgate.flow.leases.settle import SETTLE_RESTS_S
+from headgate.types import Job
 from tests.worlds import ScriptedSource, World, with_world
 
 DAY = date(2025, 12, 24)

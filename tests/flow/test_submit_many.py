@@ -10,29 +10,26 @@ from msgspec.structs import replace
 from headgate import (
     App,
     Chunk,
-    Connection,
     ConnectionReason,
     Context,
     InvalidInput,
     JobRequest,
     Mode,
-    NotConnected,
     NotFound,
-    PlanRequired,
     Record,
     Reprocess,
-    SubmitOutcome,
-    SubmitStatus,
     Sync,
     paid_history,
 )
 from headgate.base.errors import StoreUnavailable
+from headgate.errors import NotConnected, PlanRequired
 from headgate.flow.jobs import submit_many as module
 from headgate.model.connection import SealedCredentials
 from headgate.model.job import Lane
 from headgate.ports.connections import NewConnection
 from headgate.ports.signal import JobHint, lane_topic
 from headgate.ports.store import NewJob
+from headgate.types import Connection, SubmitOutcome, SubmitStatus
 from tests.connecting import Site, strava_source, vault
 from tests.worlds import ScriptedSource, World, with_world
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from headgate import ApiToken, Frequency, InvalidInput, NotFound, Preferences, Secret, Sync
+from headgate import Frequency, InvalidInput, NotFound, Secret, Sync
+from headgate.connectors import ApiToken
+from headgate.types import Preferences
 from tests.connecting import Activities, Site, vault
 from tests.flow.logs import lines, told
 from tests.worlds import World, with_world

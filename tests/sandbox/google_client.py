@@ -14,8 +14,8 @@ from googleapiclient.discovery import build  # type: ignore[import-untyped]
 from googleapiclient.errors import HttpError  # type: ignore[import-untyped]
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.google_health.access import CLIENT_ID, CLIENT_SECRET
-from headgate.sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.google_health.access import CLIENT_ID, CLIENT_SECRET
+from headgate_sandbox.google_health.sandbox import GoogleHealth
 
 SOON_S = 30
 

@@ -12,7 +12,7 @@ from stravalib.protocol import RequestMethod
 from stravalib.util.limiter import RateLimiter, RequestRate, get_rates_from_response_headers
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.strava.sandbox import Strava
+from headgate_sandbox.strava.sandbox import Strava
 
 
 class ToSandbox(HTTPAdapter):

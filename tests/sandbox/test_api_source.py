@@ -6,15 +6,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from headgate import ApiSource, App, Chunk, Connection, Context, Job, JobState, Reason, Sync
+from headgate import ApiSource, App, Chunk, Context, JobState, Reason, Sync
 from headgate.base.clock import SystemClock
 from headgate.model.states import JOB
 from headgate.net.addresses import AddressRules, parse_networks
 from headgate.net.aiohttp_transport import AiohttpTransport
 from headgate.ports.transport import Request
-from headgate.sandbox.kit.faults import FaultKind
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava.sandbox import Strava
+from headgate.types import Connection, Job
+from headgate_sandbox.kit.faults import FaultKind
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava.sandbox import Strava
 from tests.connecting import BACK, SESSION, Activities, key_entries, strava_auth
 
 PRIVATE = "127.0.0.0/8"

@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from headgate import AuthExpired, Forbidden, Malformed, RateLimited, Secret, SourceError, Transient
+from headgate import AuthExpired, Malformed, RateLimited, Secret, Transient
 from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.auth.tokens import InQuery
 from headgate.connectors.foursquare.api import API_URL, HOURLY, foursquare
 from headgate.connectors.foursquare.checkins import list_checkins
-from headgate.sandbox.foursquare.limits import Limits
-from headgate.sandbox.foursquare.sandbox import Foursquare
-from headgate.sandbox.foursquare.world import NewCheckin
-from headgate.sandbox.kit.faults import FaultKind
+from headgate.errors import Forbidden, SourceError
+from headgate_sandbox.foursquare.limits import Limits
+from headgate_sandbox.foursquare.sandbox import Foursquare
+from headgate_sandbox.foursquare.world import NewCheckin
+from headgate_sandbox.kit.faults import FaultKind
 from tests.connecting import Wire
 from tests.sandbox.api_client import FixedAccess, api_client, with_site
 from tests.worlds import START

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.google_health.data_types import ACTIVITY, DATA_TYPES
-from headgate.sandbox.google_health.limits import Limits
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.google_health.world import NewExercise
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava.track_files import read_track
+from headgate_sandbox.google_health.data_types import ACTIVITY, DATA_TYPES
+from headgate_sandbox.google_health.limits import Limits
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.google_health.world import NewExercise
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava.track_files import read_track
 
 if TYPE_CHECKING:
     from tests.sandbox.google_client import Site

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.kit.provider import Provider
-from headgate.sandbox.registry import SANDBOXES, Options, build
-from headgate.sandbox.serving import serving
+from headgate_sandbox.kit.provider import Provider
+from headgate_sandbox.registry import SANDBOXES, Options, build
+from headgate_sandbox.serving import serving
 
 SOON_S = 30
 ATTEMPTS_MAX = 5

@@ -9,16 +9,12 @@ from headgate import (
     App,
     AuthExpired,
     Chunk,
-    Connection,
     ConnectionState,
     Context,
-    Forbidden,
-    Job,
     JobState,
     Malformed,
     Record,
     Secret,
-    SourceError,
     Sync,
     Terminal,
     Transient,
@@ -27,11 +23,13 @@ from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.auth.tokens import InHeader
 from headgate.connectors.roam.api import NAME, URL, SlowRequest, roam
-from headgate.connectors.roam.linearise import linearise
+from headgate.connectors.roam.linear_text import linearise
 from headgate.connectors.roam.pages import list_pages, pull_pages
-from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.sandbox.roam.graph import Edit, NewBlock, NewPage
-from headgate.sandbox.roam.sandbox import Roam, Role
+from headgate.errors import Forbidden, SourceError
+from headgate.types import Connection, Job
+from headgate_sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.roam.graph import Edit, NewBlock, NewPage
+from headgate_sandbox.roam.sandbox import Roam, Role
 from tests.connecting import Wire, submit, vault
 from tests.sandbox.api_client import FixedAccess, api_client, with_site
 from tests.worlds import World, with_world

@@ -7,8 +7,8 @@ import pytest
 import requests
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.roam.sandbox import Roam
-from headgate.sandbox.serving import serving
+from headgate_sandbox.roam.sandbox import Roam
+from headgate_sandbox.serving import serving
 
 SOON_S = 30
 QUERY = {"query": "[:find ?uid :where [?p :node/title] [?p :block/uid ?uid]]"}

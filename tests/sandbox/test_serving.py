@@ -17,10 +17,10 @@ from starlette.types import Receive
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import InvalidInput
-from headgate.sandbox.kit.faults import FaultKind
-from headgate.sandbox.kit.outbound import loopback
-from headgate.sandbox.serving import serve, serving
-from headgate.sandbox.strava.sandbox import Strava
+from headgate_sandbox.kit.faults import FaultKind
+from headgate_sandbox.kit.outbound import loopback
+from headgate_sandbox.serving import serve, serving
+from headgate_sandbox.strava.sandbox import Strava
 from tests import processes
 
 #: A wait for something that is sure to come: reached only when the test fails.
@@ -42,8 +42,8 @@ def fetch(url: str, token: str = "", body: bytes | None = None) -> tuple[int, ob
 
 
 def test_the_command_prints_a_token_and_a_request_that_work() -> None:
-    asked_for = ("--seed", "3", "--activities", "5", "--athletes", "2")
-    with processes.started("headgate.sandbox", "strava", "--port", "0", *asked_for) as process:
+    asked_for = ("strava", "--port", "0", "--seed", "3", "--records", "5", "--users", "2")
+    with processes.started("headgate", "sandbox", *asked_for) as process:
         said = "".join(process.stdout.readline() for _ in range(8))
         asked = re.search(r"curl -H 'Authorization: Bearer (\w+)' '(\S+)'", said)
         assert asked, said
@@ -64,18 +64,18 @@ def test_the_command_prints_a_token_and_a_request_that_work() -> None:
     assert (taken, struck) == (201, [429, 429, 429, 200])
     assert isinstance(stats, dict)
     assert stats["requests"]["total"] == 5
-    assert code == 0
+    assert code == 130
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
-    [(["strava", "--activities", "-1"], "activities"), (["strava", "--port", "99999"], "port")],
+    [(["strava", "--records", "-1"], "activities"), (["strava", "--port", "99999"], "--port")],
 )
 def test_the_command_says_what_is_wrong(arguments: list[str], problem: str) -> None:
-    done = processes.run("headgate.sandbox", *arguments)
+    done = processes.run("headgate", "sandbox", *arguments)
 
     assert done.code == 2
-    assert done.stderr.startswith(f"{problem}: ")
+    assert done.stderr.startswith(f"error {problem}: ")
 
 
 def test_a_port_in_use_is_refused() -> None:

@@ -10,9 +10,9 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.serving import serving
-from headgate.sandbox.shop.sandbox import Shop
-from tests.unit.sandbox.shop.worlds import attribute, known, scraped
+from headgate_sandbox.serving import serving
+from headgate_sandbox.shop.sandbox import Shop
+from tests.sandbox.shop.worlds import attribute, known, scraped
 
 SOON_S = 30
 PAGES_MAX = 20

@@ -12,14 +12,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.sandbox.kit.outbound import Reply
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava.activity import Shares
-from headgate.sandbox.strava.limits import Limits
-from headgate.sandbox.strava.sandbox import Strava
-from headgate.sandbox.strava.world import NewActivity
-from tests.unit.sandbox.strava.worlds import START, TCX
+from headgate_sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.kit.outbound import Reply
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava.activity import Shares
+from headgate_sandbox.strava.limits import Limits
+from headgate_sandbox.strava.sandbox import Strava
+from headgate_sandbox.strava.world import NewActivity
+from tests.sandbox.strava.worlds import START, TCX
 
 if TYPE_CHECKING:
     from tests.sandbox.strava_client import Site

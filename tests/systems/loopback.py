@@ -4,9 +4,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import aiohttp
 
-from headgate import App, Connection
+from headgate import App
 from headgate.net.addresses import AddressRules, parse_networks
 from headgate.net.aiohttp_transport import AiohttpTransport
+from headgate.types import Connection
 
 
 def loopback_transport(*urls: str) -> AiohttpTransport:

@@ -94,7 +94,8 @@ def test_it_is_listed_with_what_it_lacks(site_packages: Path, headgate: Run) -> 
 
 
 SIGNED_IN = """
-from headgate import ApiSource, ApiToken, Chunk, Sync, System
+from headgate import ApiSource, Chunk, Sync, System
+from headgate.connectors import ApiToken
 
 class Notes(ApiSource):
     async def read(self, ctx):

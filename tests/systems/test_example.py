@@ -10,7 +10,7 @@ import pytest
 
 from examples.reading_list import metrics, tables
 from headgate import ItemState
-from headgate.sandbox.kit.faults import FaultKind
+from headgate_sandbox.kit.faults import FaultKind
 from tests.systems.rig import Place, reading_list, working
 from tests.web.callers import problem
 

@@ -14,7 +14,7 @@ import pytest
 
 from examples.shelf import Shelf
 from headgate import SystemClock
-from headgate.sandbox.serving import serving
+from headgate_sandbox.serving import serving
 from tests.connecting import key_entries
 from tests.e2e.processes import headgate
 from tests.e2e.processes import serving as served

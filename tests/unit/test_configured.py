@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate import InvalidInput, Topic, configured_app, paid_history
+from headgate import InvalidInput, Topic, paid_history
+from headgate.toolkit import configured_app
 
 
 def test_an_application_of_ones_own_has_the_targets_and_workers_of_the_settings(

@@ -45,6 +45,15 @@ def test_make_demo_installs_everything_only_where_everything_was_installed(
     assert installed == locks
 
 
+def test_the_sandboxes_have_the_version_of_headgate_and_each_wants_the_other_in_it() -> None:
+    sandbox = tomllib.loads((ROOT / "sandbox/pyproject.toml").read_text(encoding="utf-8"))
+    version, extras = PROJECT["project"]["version"], PROJECT["project"]["optional-dependencies"]
+
+    assert sandbox["project"]["version"] == version
+    assert f"headgate=={version}" in sandbox["project"]["dependencies"]
+    assert extras["sandbox"] == [f"headgate-sandbox=={version}"]
+
+
 def test_the_classifiers_name_the_python_that_is_tested_and_no_other() -> None:
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
 

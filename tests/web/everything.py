@@ -16,8 +16,9 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from headgate import App, JobState, NewItem, Record, Response, System, TableBatch, Transient
+from headgate import App, JobState, NewItem, Record, System, TableBatch, Transient
 from headgate.base.lazy import load
+from headgate.connectors import Response
 from headgate.discovery import installed_systems
 from headgate.flow.connections.sealing import seal
 from headgate.ports.connections import NewConnection

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headgate import StoreUnavailable
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
+from headgate.errors import StoreUnavailable
 from headgate.secrets.keys import KeyRing
 from headgate.store.sql.api_keys import SqlApiKeys
 from headgate.toolkit.api.limits import FAILURES_PER_MIN

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headgate import StoreUnavailable
+from headgate.errors import StoreUnavailable
 from headgate.flow.jobs.service import Jobs
 from headgate.model.api_key import Role
 from headgate.toolkit.api import idempotency

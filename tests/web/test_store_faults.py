@@ -4,34 +4,29 @@ from pathlib import Path
 
 from httpx2 import ASGITransport, AsyncClient
 
-from headgate import DatabaseReplaced, DiskBroken, DiskFull, DiskReadOnly, StoreFault
+from headgate.base.errors import FaultKind, StoreFault
 from headgate.cli.serve.metrics import metrics_page
 from tests.web.callers import Served, on_server, problem, with_server
 from tests.worlds import World, with_world
 
-FAULTS: dict[str, StoreFault] = {
-    "disk_full": DiskFull("on /srv/data"),
-    "disk_read_only": DiskReadOnly("on /srv/data"),
-    "disk_broken": DiskBroken("on /srv/data"),
-    "database_replaced": DatabaseReplaced("on /srv/data"),
-}
+FAULTS = [StoreFault(kind, "on /srv/data") for kind in FaultKind]
 
 
 @with_server
 async def test_health_and_metrics_name_the_fault(served: Served) -> None:
     admin = await served.admin()
-    for kind, fault in FAULTS.items():
+    for fault in FAULTS:
         served.app._database.note_fault(fault)
 
         answer = await served.with_headers().get("/healthz")
 
         assert answer.status_code == 503
-        assert answer.text == f"unavailable: {fault.__doc__}"
+        assert answer.text == f"unavailable: {fault.sentence}"
         page = (await admin.get("/metrics")).text
         told = [line for line in page.splitlines() if line.startswith("headgate_store_fault{")]
         assert len(told) == len(FAULTS)
         assert [line for line in told if line.endswith(" 1.0")] == [
-            f'headgate_store_fault{{kind="{kind}"}} 1.0'
+            f'headgate_store_fault{{kind="{fault.kind}"}} 1.0'
         ]
 
 
@@ -45,7 +40,7 @@ async def test_the_page_of_a_worker_alone_names_the_fault_too(world: World) -> N
         return [each for each in lines if each.startswith("headgate_store_fault{")]
 
     assert len(await told()) == 4 and all(each.endswith(" 0.0") for each in await told())
-    app._database.note_fault(DiskFull("on /srv/data"))
+    app._database.note_fault(StoreFault(FaultKind.DISK_FULL, "on /srv/data"))
     assert 'headgate_store_fault{kind="disk_full"} 1.0' in await told()
 
 

@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from headgate import Chunk, Context, JobParams, Mode, Record, Sync, paid_history
+from headgate import Chunk, Context, Mode, Record, Sync, paid_history
+from headgate.types import JobParams
 from tests.web.callers import DAYS, Served, on_server, problem, serving
 from tests.worlds import ScriptedSource, World, as_test
 

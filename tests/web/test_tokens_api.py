@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from headgate import Conflict, Mode, StoreUnavailable, Sync
+from headgate import Conflict, Mode, Sync
 from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
+from headgate.errors import StoreUnavailable
 from headgate.flow.connections.service import Connections
 from headgate.secrets.keys import KeyRing
 from headgate.web.server import build

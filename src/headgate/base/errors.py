@@ -14,11 +14,7 @@ HeadgateError
 │     └─ JobCancelled           a new job has to be started
 ├─ StoreError                   the database refused or failed
 │  ├─ StoreUnavailable          it did not answer: whether it wrote is unknown
-│  │  └─ StoreFault             its disk or its file has to be repaired; everything waits for that
-│  │     ├─ DiskFull
-│  │     ├─ DiskReadOnly
-│  │     ├─ DiskBroken
-│  │     └─ DatabaseReplaced
+│  │  └─ StoreFault(kind)       its disk or its file has to be repaired; everything waits for that
 │  ├─ SchemaBehind
 │  └─ SchemaNewer
 └─ SourceError                  raised by a connector; each branch is one consequence
@@ -47,6 +43,7 @@ KeyError, becomes a ConnectorBug. Anything else that is not in this tree counts 
 """
 
 from datetime import timedelta
+from enum import StrEnum
 
 
 class HeadgateError(Exception):
@@ -54,7 +51,12 @@ class HeadgateError(Exception):
 
     def __init__(self, message: str | None = None) -> None:
         """Use `message`, or the docstring of the class without one."""
-        super().__init__(message or (self.__doc__ or "").strip())
+        super().__init__(message or self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """What happened, without the words of a database or a provider."""
+        return (self.__doc__ or "").strip()
 
 
 class InvalidInput(HeadgateError):
@@ -140,24 +142,35 @@ class StoreUnavailable(StoreError):
     """The database did not answer; whether the last write took effect is unknown."""
 
 
+class FaultKind(StrEnum):
+    """What is wrong with the disk or the file of a database."""
+
+    DISK_FULL = "disk_full"
+    DISK_READ_ONLY = "disk_read_only"
+    DISK_BROKEN = "disk_broken"
+    DATABASE_REPLACED = "database_replaced"
+
+
 class StoreFault(StoreUnavailable):
-    """The disk of the database has a fault."""
+    """The disk or the file of the database has a fault."""
+
+    def __init__(self, kind: FaultKind, message: str | None = None) -> None:
+        """Name the fault."""
+        self.kind = kind
+        super().__init__(message)
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong with the database."""
+        return _FAULTS[self.kind]
 
 
-class DiskFull(StoreFault):
-    """The disk of the database is full."""
-
-
-class DiskReadOnly(StoreFault):
-    """The database is read-only."""
-
-
-class DiskBroken(StoreFault):
-    """The disk of the database reports errors, or its file is damaged."""
-
-
-class DatabaseReplaced(StoreFault):
-    """The database's file was deleted or replaced while it was in use."""
+_FAULTS = {
+    FaultKind.DISK_FULL: "The disk of the database is full.",
+    FaultKind.DISK_READ_ONLY: "The database is read-only.",
+    FaultKind.DISK_BROKEN: "The disk of the database reports errors, or its file is damaged.",
+    FaultKind.DATABASE_REPLACED: "The database's file was deleted or replaced while it was in use.",
+}
 
 
 class SchemaBehind(StoreError):

@@ -1,9 +1,13 @@
-"""Loading when it is needed: objects by their address, `module:attribute`, and extras."""
+"""Loading when it is needed: objects by their address, names of a package, and extras."""
 
-from collections.abc import Iterator
+import ast
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from headgate.base.errors import InvalidInput
@@ -43,6 +47,34 @@ def needs_extra(field: str, extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise InvalidInput(field, f"{error.name} is missing: install headgate[{extra}]") from None
+
+
+def lazy_names(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that imports what it offers below `if TYPE_CHECKING` only.
+
+    A name is loaded by that import when it is first used, so whoever uses one part of the package
+    waits for no other.
+    """
+
+    def get(name: str) -> Any:
+        module = sys.modules[package]
+        for imported in _imports_for_types(module):
+            for each in imported.names:
+                if name == (each.asname or each.name):
+                    found = getattr(import_module(str(imported.module)), each.name)
+                    setattr(module, name, found)
+                    return found
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
+
+
+def _imports_for_types(module: ModuleType) -> Iterator[ast.ImportFrom]:
+    assert module.__file__ is not None
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from (each for each in node.body if isinstance(each, ast.ImportFrom))
 
 
 def _split(address: str, field: str) -> tuple[str, str]:

@@ -2,6 +2,8 @@
 
 import sqlite3
 import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +11,7 @@ import typer
 from headgate import Command, __version__
 from headgate.discovery import installed_systems
 from headgate.toolkit.commands.command_line import end_quietly
-from headgate.toolkit.commands.lazy import LazyGroup
+from headgate.toolkit.commands.lazy import CONFIG, LazyGroup
 
 #: The commands; add a line for a new one. A test compares each text with the command's help.
 COMMANDS = (
@@ -20,11 +22,6 @@ COMMANDS = (
         "systems",
         "headgate.cli.systems:systems",
         "List the installed systems, and what each lacks.",
-    ),
-    Command(
-        "sandbox",
-        "headgate.cli.serve.sandboxes:sandbox",
-        "Run an emulated provider, with the limits and faults of the real one.",
     ),
     Command(
         "serve",
@@ -99,16 +96,39 @@ COMMANDS = (
 )
 
 
+#: The entry points of the commands that other distributions bring.
+GROUP = "headgate.commands"
+#: Those of the distribution headgate-sandbox, which may not be installed.
+OF_SANDBOX = frozenset({"demo", "sandbox"})
+
+
+def commands_of_others() -> Sequence[Command]:
+    """The commands that other distributions bring, by name."""
+    return [entry.load() for entry in sorted(entry_points(group=GROUP))]
+
+
 class Commands(LazyGroup):
-    """Headgate's own commands, and those of the installed systems."""
+    """Headgate's own commands, and those of the installed systems and of other distributions."""
 
     def __init__(self, **settings: Any) -> None:
-        """Add the commands of the table and of every system."""
+        """Add the commands of the table, of every system and of others."""
         super().__init__(**settings)
         self.describe(COMMANDS)
         for each in installed_systems():
             if each.system is not None:
                 self.describe(each.system.commands)
+        self.describe(commands_of_others())
+
+    # The types of the arguments are Typer's own.
+    def get_command(self, context: Any, name: str) -> Any:
+        """Find a command by its name; one that is not installed says what to install."""
+        found = super().get_command(context, name)
+        if found is None and name in OF_SANDBOX:
+            typer.echo(
+                f"error {name}: headgate_sandbox is missing: install headgate[sandbox]", err=True
+            )
+            raise typer.Exit(CONFIG)
+        return found
 
 
 cli = typer.Typer(

@@ -148,9 +148,8 @@ def _check_provider(end: Source | Destination) -> None:
     if not hasattr(end, "open_http") or isinstance(end, Provider):
         return
     lacks = [name for name in _PROVIDER if not hasattr(end, name)]
-    raise InvalidInput(
-        end.name, f"has an API (open_http) and lacks {', '.join(lacks)}; see headgate.Provider"
-    )
+    told = f"has an API (open_http) and lacks {', '.join(lacks)}; see headgate.connectors.Provider"
+    raise InvalidInput(end.name, told)
 
 
 class Registry:

@@ -15,8 +15,7 @@ from headgate.base.errors import (
     ConnectionPaused,
     ConnectorBug,
     Deferred,
-    DiskFull,
-    DiskReadOnly,
+    FaultKind,
     HeadgateError,
     InvalidInput,
     LimiterUnreachable,
@@ -156,17 +155,6 @@ def is_ours(error: BaseException) -> bool:
     return isinstance(error, HeadgateError)
 
 
-def disk_reason(fault: StoreFault) -> Reason:
-    """Why a job waits for the disk of the database."""
-    match fault:
-        case DiskFull():
-            return Reason.DISK_FULL
-        case DiskReadOnly():
-            return Reason.DISK_READ_ONLY
-        case _:
-            return Reason.DISK_BROKEN
-
-
 def rescue(job: Job, policy: RetryPolicy | None, *, draw: float, counts: bool = True) -> JobChange:
     """The change of a job whose worker was lost; each further loss makes the job wait longer.
 
@@ -211,10 +199,16 @@ def gives_up(decision: Decision) -> bool:
     return isinstance(decision, GiveUpDay) or decision == Fail(Reason.ATTEMPTS_SPENT)
 
 
+_FAULT_REASONS = {
+    FaultKind.DISK_FULL: Reason.DISK_FULL,
+    FaultKind.DISK_READ_ONLY: Reason.DISK_READ_ONLY,
+}
+
+
 def _wait_for_disk(job: Job, fault: StoreFault) -> Decision:
     """Wait until somebody has repaired the disk; nothing counts against the job meanwhile."""
     wait_s = min(DISK_S_MAX, DISK_S * 2.0 ** min(job.deferrals, 8))
-    return Defer(timedelta(seconds=wait_s), disk_reason(fault))
+    return Defer(timedelta(seconds=wait_s), _FAULT_REASONS.get(fault.kind, Reason.DISK_BROKEN))
 
 
 def _retry_ours(job: Job, policy: RetryPolicy, *, draw: float, outage: bool) -> Decision:

@@ -76,11 +76,15 @@ class Gate(Protocol):
 class RequestOptions(TypedDict, total=False):
     """The options of a request besides its path and query; all are optional."""
 
+    #: Headers besides those of the provider and of the credentials.
     headers: Mapping[str, str]
-    #: The body, in one of four forms: JSON, a form, a form with files, or bytes.
+    #: The body, as JSON. A request has one of the four forms of a body.
     json: Json
+    #: The body, as a form.
     form: Mapping[str, str]
+    #: The body, as a form with files.
     multipart: Mapping[str, "str | File"]
+    #: The body, as it is.
     body: bytes
     #: The kind of request, which selects the limits that it counts against; by default `read`.
     kind: str
@@ -125,7 +129,10 @@ class Paging(Protocol):
 
 
 class Http(Protocol):
-    """The provider's API. Every attempt asks the budget first; errors are those of our tree."""
+    """The provider's API: `ctx.http` of a source, `batch.http` of a destination.
+
+    Every attempt asks the budget first; errors are those of `headgate.errors`.
+    """
 
     @property
     def external_id(self) -> str | None:
@@ -259,7 +266,8 @@ class Context(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     async def stored_hashes(self, keys: Sequence[str]) -> dict[str, str]:
         """The content hashes of the stored records among these keys, by key.
 
-        `headgate.content_hash(data)` gives the same hash, so equal hashes mean an unchanged record.
+        `headgate.toolkit.content_hash(data)` gives the same hash, so equal hashes mean an unchanged
+        record.
         """
         assert self.find_hashes is not None, "the engine gives every job its stored hashes"
         return await self.find_hashes(keys)

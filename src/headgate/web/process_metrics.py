@@ -11,13 +11,7 @@ from prometheus_client import CollectorRegistry, make_asgi_app
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headgate.base.errors import (
-    DatabaseReplaced,
-    DiskBroken,
-    DiskFull,
-    DiskReadOnly,
-    StoreFault,
-)
+from headgate.base.errors import FaultKind, StoreFault
 from headgate.flow.measurements import BUCKETS_S, Durations, LabelCounts, Measurements
 from headgate.toolkit.metrics import gauge
 
@@ -25,14 +19,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _BOUNDS = (*map(str, BUCKETS_S), "+Inf")
-#: The faults of the database's disk and file, by the names that they are shown with.
-_FAULTS = {
-    "disk_full": DiskFull,
-    "disk_read_only": DiskReadOnly,
-    "disk_broken": DiskBroken,
-    "database_replaced": DatabaseReplaced,
-}
-
 #: Tells what is wrong with the database's disk or file, as far as the process knows.
 FindFault = Callable[[], StoreFault | None]
 
@@ -73,7 +59,8 @@ def process_page(measurements: Measurements, find_fault: FindFault) -> "ASGIApp"
 
 def fault_family(fault: StoreFault | None) -> Metric:
     """Return which fault the database's disk or file has."""
-    samples = [((name,), float(isinstance(fault, kind))) for name, kind in _FAULTS.items()]
+    found = None if fault is None else fault.kind
+    samples = [((kind.value,), float(kind is found)) for kind in FaultKind]
     meaning = "1 if the database's disk or file has this fault: jobs wait until it is repaired."
     return gauge("headgate_store_fault", meaning, ["kind"], samples)
 

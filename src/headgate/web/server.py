@@ -120,7 +120,7 @@ def _health(app: App) -> Callable[[], Awaitable[Response]]:
         except (HeadgateError, TimeoutError) as error:
             _log.error(LogEvent.NOT_HEALTHY, error=describe_error(error))
             # A fault of the disk is told by its kind, which gives nothing away.
-            why = f": {(error.__doc__ or '').strip()}" if isinstance(error, StoreFault) else ""
+            why = f": {error.sentence}" if isinstance(error, StoreFault) else ""
             return PlainTextResponse(f"unavailable{why}", status_code=503)
         return PlainTextResponse("ok")
 

@@ -8,19 +8,20 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from headgate import App, Connection, Job, JobState, NotFound
+from headgate import App, JobState, NotFound
 from headgate.connectors.strava.streams import KEYS
 from headgate.model.item import Item
 from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
-from headgate.sandbox.strava.activity import Activity as Sport
-from headgate.sandbox.strava.activity import Shares
-from headgate.sandbox.strava.streams import Points
 from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, STREAMS, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.syncs import activity_streams
+from headgate.types import Connection, Job
+from headgate_sandbox.strava.activity import Activity as Sport
+from headgate_sandbox.strava.activity import Shares
+from headgate_sandbox.strava.streams import Points
 from tests.connecting import Site, vault
 from tests.health import strava_api
 from tests.worlds import World, in_world

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from sqlalchemy import Engine, event
 
-from headgate import App, Secret, Sync, System, explain_item
+from headgate import App, Secret, Sync, System
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.streams import streams_document
 from headgate.flow.connections.sealing import seal
@@ -28,7 +28,6 @@ from headgate.model.item import Document, Item
 from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
-from headgate.sandbox.strava import access
 from headgate.secrets.keys import KeyRing
 from headgate.store import packing
 from headgate.store.packing import PackedDocument, compress
@@ -48,7 +47,9 @@ from headgate.systems.activity_streams.serving import CHANNELS, accepts_gzip
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
 from headgate.systems.activity_streams.splicing import splice
 from headgate.systems.activity_streams.syncs import activity_streams
+from headgate.toolkit import explain_item
 from headgate.web.server import build
+from headgate_sandbox.strava import access
 from tests.connecting import BACK, Site, named_tokens, vault
 from tests.web import test_openapi
 from tests.web.callers import Client, Served, problem

@@ -11,13 +11,13 @@ from headgate.base.clock import SystemClock
 from headgate.base.encoding import from_json
 from headgate.connectors.strava import strava
 from headgate.model.states import JOB, ItemState
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava import access
-from headgate.sandbox.strava.limits import Limits
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.systems.activity_streams.names import COLLECTION
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.syncs import activity_streams
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava import access
+from headgate_sandbox.strava.limits import Limits
+from headgate_sandbox.strava.sandbox import Strava
 from tests.connecting import vault
 from tests.systems.loopback import connect_by_browser, loopback_transport
 

@@ -11,11 +11,11 @@ from headgate.base.errors import LimiterUnreachable
 from headgate.model.budget import Answer, Budget, BudgetRequest, BudgetUse, Unreachable
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
-from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.sandbox.strava.world import NewActivity
 from headgate.store.sql.connections import SqlConnections
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import LIVE, STREAMS
+from headgate_sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.strava.world import NewActivity
 from tests.systems.activity_streams.places import ACTIVE, Place, in_place
 from tests.worlds import as_test
 

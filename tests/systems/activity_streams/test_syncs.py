@@ -7,25 +7,16 @@ from typing import Any
 
 import pytest
 
-from headgate import (
-    ActiveJobExists,
-    ApiSource,
-    App,
-    IllegalTransition,
-    InvalidInput,
-    JobState,
-    JobStatus,
-    NotConnected,
-    NotFound,
-    Reason,
-)
+from headgate import ApiSource, App, InvalidInput, JobState, NotFound, Reason
+from headgate.errors import ActiveJobExists, IllegalTransition, NotConnected
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
-from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.sandbox.strava.activity import Shares
-from headgate.sandbox.strava.world import NewActivity
 from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS, activity_id
+from headgate.types import JobStatus
+from headgate_sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.strava.activity import Shares
+from headgate_sandbox.strava.world import NewActivity
 from tests.connecting import key_entries
 from tests.flow.logs import lines, told
 from tests.systems.activity_streams.places import ALL_STREAMS, MANY, Place, in_place

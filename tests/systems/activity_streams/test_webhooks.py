@@ -9,17 +9,17 @@ import pytest
 from headgate import ConnectionState, InvalidInput
 from headgate.base.errors import StoreUnavailable
 from headgate.model.states import JobState
-from headgate.sandbox.kit.outbound import Reply
-from headgate.sandbox.strava import access
 from headgate.secrets.keys import KeyRing
 from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.names import LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.webhooks import BODY_BYTES_MAX, PATH
 from headgate.web.server import build
+from headgate_sandbox.kit.outbound import Reply
+from headgate_sandbox.strava import access
 from tests.connecting import Site, vault
+from tests.sandbox.clients import Client as SandboxClient
 from tests.systems.activity_streams.test_api import ATHLETES, serving_activities, streams
-from tests.unit.sandbox.clients import Client as SandboxClient
 from tests.web.callers import ORIGIN, Served, problem
 from tests.worlds import World, as_test, with_world
 

@@ -10,22 +10,23 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from pydantic import SecretStr
 
-from headgate import App, Connection, Job, Schedule, Secret, System, SystemClock, WorkerSettings
+from headgate import App, Schedule, Secret, System, SystemClock, WorkerSettings
 from headgate.base.clock import Clock
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.foursquare import FoursquareApi, checkins, foursquare, paging
 from headgate.connectors.foursquare.api import API_URL, AUTH_URL, NAME
 from headgate.connectors.foursquare.paging import PAGE_MAX
 from headgate.ports.transport import Request
-from headgate.sandbox.foursquare import access
-from headgate.sandbox.foursquare.sandbox import Foursquare
 from headgate.secrets.keys import KeyRing
 from headgate.systems.daily_checkins import system
 from headgate.systems.daily_checkins.schedules import schedules
 from headgate.systems.daily_checkins.service import CheckIn, CheckIns
 from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
 from headgate.systems.daily_checkins.syncs import daily_checkins
+from headgate.types import Connection, Job
 from headgate.web.server import build
+from headgate_sandbox.foursquare import access
+from headgate_sandbox.foursquare.sandbox import Foursquare
 from tests.connecting import SESSION, Wire, vault
 from tests.web.callers import ORIGIN, Served
 from tests.worlds import World, in_world

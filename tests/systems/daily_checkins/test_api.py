@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from headgate import JobState
-from headgate.sandbox.foursquare.world import NewCheckin
 from headgate.systems.daily_checkins.metrics import metrics
+from headgate_sandbox.foursquare.world import NewCheckin
 from tests.systems.daily_checkins.places import ServedPlace, on_the_web
 from tests.web.callers import Client, problem
 

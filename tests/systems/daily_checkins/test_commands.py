@@ -8,12 +8,12 @@ import pytest
 from pydantic import SecretStr
 
 from headgate import App, SystemClock
-from headgate.sandbox.foursquare import access
-from headgate.sandbox.foursquare.sandbox import Foursquare
-from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.sandbox.serving import serving
 from headgate.systems.daily_checkins import system
 from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
+from headgate_sandbox.foursquare import access
+from headgate_sandbox.foursquare.sandbox import Foursquare
+from headgate_sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.serving import serving
 from tests import processes
 from tests.connecting import key_entries, vault
 from tests.stores import run_async

@@ -8,10 +8,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from headgate import ActiveJobExists, ConnectionState, Job, JobState, NotConnected, NotFound, Reason
-from headgate.sandbox.foursquare.limits import Limits
-from headgate.sandbox.foursquare.world import NewCheckin
-from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate import ConnectionState, JobState, NotFound, Reason
+from headgate.errors import ActiveJobExists, NotConnected
+from headgate.types import Job
+from headgate_sandbox.foursquare.limits import Limits
+from headgate_sandbox.foursquare.world import NewCheckin
+from headgate_sandbox.kit.faults import Fault, FaultKind
 from tests.connecting import database_bytes
 from tests.flow.logs import lines, told
 from tests.systems.daily_checkins.places import CHECKINS, WorldPlace, in_place

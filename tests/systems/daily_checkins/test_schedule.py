@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headgate import InvalidInput, Job, JobState, SkipReason
-from headgate.sandbox.foursquare.world import NewCheckin
+from headgate import InvalidInput, JobState, SkipReason
 from headgate.systems.daily_checkins import system
 from headgate.systems.daily_checkins.names import SYNC
+from headgate.types import Job
+from headgate_sandbox.foursquare.world import NewCheckin
 from tests.systems.daily_checkins.places import WorldPlace, in_place
 from tests.systems.scheduling import scheduled
 from tests.worlds import as_test

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from headgate import App, Connection, Job
+from headgate import App
+from headgate.types import Connection, Job
 from tests.health import SPORTY, Site, all_records, start
 from tests.worlds import World
 

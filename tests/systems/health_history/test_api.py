@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from headgate import Chunk, Context, Forbidden, JobStatus, Transient
+from headgate import Chunk, Context, Transient
+from headgate.errors import Forbidden
 from headgate.model.states import JobState
 from headgate.systems.health_history import api
 from headgate.systems.health_history.api import (
@@ -13,6 +14,7 @@ from headgate.systems.health_history.api import (
     HistoricalLine,
     Status,
 )
+from headgate.types import JobStatus
 from tests.web import test_openapi
 from tests.web.callers import Served, history, on_every_system, problem, with_every_system
 from tests.worlds import as_test

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.systems.health_history.demo_folder import open_folder
+from headgate_sandbox.demo.folder import open_folder
 from tests.terminal import Terminal, terminal
 
 ROOT = Path(__file__).parents[3]

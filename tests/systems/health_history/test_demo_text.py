@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.systems.health_history.demo_text import duration_text, next_steps, sharers
+from headgate_sandbox.demo.text import duration_text, next_steps, sharers
 
 
 @pytest.mark.parametrize(

@@ -16,18 +16,18 @@ from headgate.base.listening import address_of, listening
 from headgate.connectors.fitbit import fitbit
 from headgate.connectors.strava import strava
 from headgate.model.api_key import Role
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.google_health.sandbox import GoogleHealth
-from headgate.sandbox.serving import serving
-from headgate.sandbox.strava import access as strava_access
-from headgate.sandbox.strava.limits import Limits
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.secrets.keys import KeyRing
 from headgate.secrets.vault import AesVault
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import LIVE, health_history, health_history_live
-from headgate.toolkit.serving.http_server import http_server
+from headgate.toolkit.serving.http_server import serve_http
 from headgate.web.server import build
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.google_health.sandbox import GoogleHealth
+from headgate_sandbox.serving import serving
+from headgate_sandbox.strava import access as strava_access
+from headgate_sandbox.strava.limits import Limits
+from headgate_sandbox.strava.sandbox import Strava
 from tests.connecting import key_entries
 from tests.health import SPORTY
 from tests.systems.loopback import loopback_transport
@@ -103,7 +103,7 @@ async def product(address: str) -> AsyncIterator[Product]:
             vault=AesVault(keys),
             transport=transport,
         )
-        async with app, http_server(build(app, keys=keys, public_url=url), listener, stop_s=1):
+        async with app, serve_http(build(app, keys=keys, public_url=url), listener, stop_s=1):
             _, key = await app.api_keys.make("product", role=Role.ADMIN)
             here = Product(app, url, google, there, key.reveal())
             try:

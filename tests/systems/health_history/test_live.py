@@ -9,24 +9,16 @@ from typing import Any
 
 import pytest
 
-from headgate import (
-    ActiveJobExists,
-    App,
-    Budget,
-    Job,
-    JobState,
-    Limit,
-    Mode,
-    Reason,
-    WorkerSettings,
-)
+from headgate import App, Budget, JobState, Limit, Mode, Reason, WorkerSettings
 from headgate.connectors.fitbit.recent import DAYS_LEFT_OUT
 from headgate.connectors.strava.uploads import POLL_PAUSES_S
-from headgate.sandbox.google_health.exercise import Exercise
-from headgate.sandbox.google_health.world import NewExercise
-from headgate.sandbox.kit.faults import Fault, FaultKind
+from headgate.errors import ActiveJobExists
 from headgate.systems.health_history.settings import LIVE_DAYS
 from headgate.systems.health_history.syncs import LIVE, NAME
+from headgate.types import Job
+from headgate_sandbox.google_health.exercise import Exercise
+from headgate_sandbox.google_health.world import NewExercise
+from headgate_sandbox.kit.faults import Fault, FaultKind
 from tests.health import LAST, Site, all_records, days_back, start, start_live
 from tests.systems.health_history.places import (
     UPLOADS,

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from headgate import App, Job, JobState, WorkerSettings
+from headgate import App, JobState, WorkerSettings
 from headgate.base.clock import FastClock
 from headgate.limits.redis import RedisLimiter
 from headgate.model.states import JOB
 from headgate.ports.transport import Request, Response
+from headgate.types import Job
 from tests import servers
 from tests.connecting import vault
 from tests.health import SPORTY, Site, days_back, start

@@ -4,11 +4,11 @@ import pytest
 
 from headgate import InvalidInput
 from headgate.connectors.fitbit.recent import DAYS_MAX
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.strava import access as strava_access
 from headgate.systems.health_history import system
 from headgate.systems.health_history.settings import LIVE_DAYS, HealthHistorySettings
 from headgate.systems.health_history.syncs import LIVE, syncs
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.strava import access as strava_access
 from tests.systems.scheduling import check_schedule_settings
 
 FRESH, CRON = "HEADGATE_HEALTH_HISTORY_LIVE_FRESH_WITHIN", "HEADGATE_HEALTH_HISTORY_LIVE_CRON"

@@ -24,12 +24,12 @@ from headgate import (
 )
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.view import Reconnect
-from headgate.sandbox.google_health import access as google_access
-from headgate.sandbox.google_health.world import NewExercise
-from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.sandbox.strava import access as strava_access
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, LIVE, NAME
+from headgate_sandbox.google_health import access as google_access
+from headgate_sandbox.google_health.world import NewExercise
+from headgate_sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.strava import access as strava_access
 from tests.connecting import key_entries
 from tests.health import LAST, SPORTY, Site, all_records, days_back, request, start
 from tests.systems.health_history.places import UPLOADS, connected, imported, sporty, until, uploads

@@ -6,12 +6,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from headgate import App, Connection, Job, JobState, Secret, SystemClock, Terminal, WorkerSettings
+from headgate import App, JobState, Secret, SystemClock, Terminal, WorkerSettings
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.connectors.roam.api import URL
 from headgate.connectors.vectors import Embedder, Vector
-from headgate.sandbox.roam.sandbox import Roam
 from headgate.secrets.keys import KeyRing
 from headgate.systems.notes_index import system
 from headgate.systems.notes_index.graph_index import GraphIndex
@@ -19,7 +18,9 @@ from headgate.systems.notes_index.service import NotesIndex, RunRequest
 from headgate.systems.notes_index.settings import ClearBy, NotesIndexSettings
 from headgate.systems.notes_index.source import RoamNotes
 from headgate.systems.notes_index.syncs import NAME, indexes_of, notes_index
+from headgate.types import Connection, Job
 from headgate.web.server import build
+from headgate_sandbox.roam.sandbox import Roam
 from tests.connecting import Wire, vault
 from tests.vectors import LetterEmbedder
 from tests.web.callers import Client, Served

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headgate import JobState
-from headgate.sandbox.roam.graph import NewBlock, NewPage
 from headgate.systems.notes_index.settings import ClearBy
+from headgate_sandbox.roam.graph import NewBlock, NewPage
 from tests.systems.notes_index.desk import USER, Desk, at_desk
 from tests.web.callers import Client, problem
 

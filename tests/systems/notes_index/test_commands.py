@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from headgate import SystemClock
-from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.sandbox.roam.graph import Edit, NewBlock, NewPage
-from headgate.sandbox.roam.sandbox import Roam
-from headgate.sandbox.serving import serving
+from headgate_sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.roam.graph import Edit, NewBlock, NewPage
+from headgate_sandbox.roam.sandbox import Roam
+from headgate_sandbox.serving import serving
 from tests import processes
 from tests.connecting import key_entries
 from tests.systems.commands import run_here

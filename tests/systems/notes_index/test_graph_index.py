@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.connectors.roam.linearise import linearise
+from headgate.connectors.roam.linear_text import linearise
 from headgate.connectors.roam.tree import RoamBlock, RoamPage
 from headgate.systems.notes_index.graph_index import GraphIndex, GraphIndexes
 from headgate.systems.notes_index.page_record import PageRecord

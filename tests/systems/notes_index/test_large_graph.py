@@ -6,7 +6,7 @@ import pytest
 
 from headgate import JobState
 from headgate.connectors.vectors import WordLlamaEmbedder
-from headgate.sandbox.roam.graph import Edit, NewBlock, NewPage
+from headgate_sandbox.roam.graph import Edit, NewBlock, NewPage
 from tests.systems.notes_index.desk import USER, CountingEmbedder, at_desk
 
 BATCH = 100

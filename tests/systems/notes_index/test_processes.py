@@ -11,16 +11,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headgate import ActiveJobExists, App, Connection, Job, JobState, Secret, SystemClock
+from headgate import App, JobState, Secret, SystemClock
 from headgate.connectors.roam.api import NAME as ROAM
+from headgate.errors import ActiveJobExists
 from headgate.model.states import JOB
-from headgate.sandbox.roam.sandbox import Roam
-from headgate.sandbox.serving import serving
 from headgate.systems.notes_index.plan import page_key
 from headgate.systems.notes_index.run_view import RunSummary, run_of
 from headgate.systems.notes_index.service import NotesIndex, RunRequest
 from headgate.systems.notes_index.source import RoamNotes
 from headgate.systems.notes_index.syncs import NAME
+from headgate.types import Connection, Job
+from headgate_sandbox.roam.sandbox import Roam
+from headgate_sandbox.serving import serving
 from tests.connecting import key_entries
 from tests.processes import Process
 from tests.systems.notes_index.held_worker import EMBEDDING, SETTLING, application

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from headgate import Conflict, InvalidInput, Job, JobState, Mode, NotConnected, NotFound, Secret
+from headgate import Conflict, InvalidInput, JobState, Mode, NotFound, Secret
 from headgate.connectors.roam.api import NAME as ROAM
-from headgate.sandbox.roam.graph import Edit, NewBlock, NewPage
+from headgate.errors import NotConnected
 from headgate.systems.notes_index.plan import page_key
 from headgate.systems.notes_index.run_view import RunSummary, run_of
 from headgate.systems.notes_index.service import ConfirmDeletion, RunRequest
+from headgate.types import Job
+from headgate_sandbox.roam.graph import Edit, NewBlock, NewPage
 from tests.systems.notes_index.desk import USER, CountingEmbedder, Desk, at_desk
 from tests.vectors import LetterEmbedder
 

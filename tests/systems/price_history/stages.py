@@ -6,13 +6,14 @@ from typing import Any
 
 from sqlalchemy import text
 
-from headgate import App, Job, JobState, SystemClock, Target, Transient, WorkerSettings
+from headgate import App, JobState, SystemClock, Target, Transient, WorkerSettings
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.model.api_key import Role
 from headgate.ports.transport import Request
-from headgate.sandbox.shop.sandbox import Shop
 from headgate.systems.price_history import system
 from headgate.systems.price_history.settings import PriceHistorySettings
+from headgate.types import Job
+from headgate_sandbox.shop.sandbox import Shop
 from tests.connecting import Wire
 from tests.systems.price_history.receivers import Receiver, receiving
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from headgate import SystemClock
-from headgate.sandbox.price_history.sandbox import PriceHistory
-from headgate.sandbox.serving import serving
-from headgate.sandbox.shop.sandbox import Shop
+from headgate_sandbox.price_history.sandbox import PriceHistory
+from headgate_sandbox.serving import serving
+from headgate_sandbox.shop.sandbox import Shop
 from tests import processes
 from tests.systems.commands import run_here
 

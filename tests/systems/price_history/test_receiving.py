@@ -7,15 +7,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from headgate import SystemClock
-from headgate.sandbox.price_history.sandbox import PriceHistory
 from headgate.systems.price_history import documents, tables
 from headgate.systems.price_history.api import BATCH_BYTES_MAX
 from headgate.systems.price_history.prices import ID_BYTES_MAX, ITEMS_MAX
+from headgate_sandbox.price_history.sandbox import PriceHistory
+from tests.sandbox.clients import Client as SandboxClient
 from tests.systems.price_history.receivers import BATCH, Receiver, batch, item, listed, receiving
-from tests.unit.sandbox.clients import Client as SandboxClient
 from tests.web import test_openapi
 from tests.web.callers import problem
 
@@ -374,18 +374,17 @@ async def test_a_batch_takes_few_statements(
     store = tables.store
 
     def counted(tx: Any, *arguments: Any) -> Any:
-        run, calls = type(tx).exec_driver_sql, 0
+        heard: list[Any] = []
 
-        def count(self: Any, *parts: Any, **more: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            return run(self, *parts, **more)
+        def hear(*told: Any) -> None:
+            heard.append(told)
 
-        with monkeypatch.context() as watching:
-            watching.setattr(type(tx), "exec_driver_sql", count)
-            stored = store(tx, *arguments)
-        counts.append(calls)
-        return stored
+        event.listen(tx, "before_cursor_execute", hear)
+        try:
+            return store(tx, *arguments)
+        finally:
+            event.remove(tx, "before_cursor_execute", hear)
+            counts.append(len(heard))
 
     monkeypatch.setattr(tables, "store", counted)
     assert (await ada.post(BATCH, json=body)).json()["accepted"] == ITEMS_MAX

@@ -2,11 +2,13 @@
 
 import json
 import sys
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from headgate.base.errors import InvalidInput
-from headgate.base.lazy import check_address, load
+from headgate.base.lazy import check_address, lazy_names, load
 
 
 def test_what_is_at_an_address_is_imported() -> None:
@@ -39,3 +41,34 @@ def test_an_address_is_checked_without_importing_it() -> None:
             check_address(address, field="x")
     with pytest.raises(InvalidInput, match="is not module:attribute"):
         check_address("json", field="x")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A package that offers two names of others, once somebody asks for them."""
+    source = tmp_path / "shelf.py"
+    source.write_text(
+        "import colorsys\nif TYPE_CHECKING:\n    from antigravity import fly\n"
+        "    from json import loads as read\n",
+        encoding="utf-8",
+    )
+    module = ModuleType("shelf")
+    module.__file__ = str(source)
+    monkeypatch.setitem(sys.modules, "shelf", module)
+    vars(module)["__getattr__"] = lazy_names("shelf")
+    return module
+
+
+def test_a_name_that_types_import_is_loaded_when_it_is_used_and_no_other(
+    package: ModuleType,
+) -> None:
+    assert package.read is json.loads
+    # Then it is there, as any other.
+    assert vars(package)["read"] is json.loads
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["loads", "colorsys"])
+def test_a_name_that_is_not_imported_for_types_is_missing(package: ModuleType, name: str) -> None:
+    with pytest.raises(AttributeError, match=f"'shelf' has no attribute '{name}'"):
+        getattr(package, name)

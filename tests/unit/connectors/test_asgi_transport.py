@@ -11,9 +11,9 @@ import pytest
 from headgate.base.errors import AddressRefused, Malformed, Transient
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.ports.transport import Headers, Request, Timeouts
-from headgate.sandbox.kit.faults import Fault, FaultKind
-from headgate.sandbox.strava.sandbox import Strava
 from headgate.simulation import SimulationLoop, VirtualClock, run
+from headgate_sandbox.kit.faults import Fault, FaultKind
+from headgate_sandbox.strava.sandbox import Strava
 from tests.worlds import as_test
 
 ORIGIN = "https://app.example"

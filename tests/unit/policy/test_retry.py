@@ -15,9 +15,7 @@ from headgate.base.errors import (
     ConnectionPaused,
     ConnectorBug,
     Deferred,
-    DiskBroken,
-    DiskFull,
-    DiskReadOnly,
+    FaultKind,
     Forbidden,
     InvalidInput,
     LimiterUnreachable,
@@ -188,9 +186,9 @@ def test_an_error_of_ours_ends_the_chunk_when_its_attempts_are_spent(error: Exce
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (DiskFull(), Reason.DISK_FULL),
-        (DiskReadOnly(), Reason.DISK_READ_ONLY),
-        (DiskBroken(), Reason.DISK_BROKEN),
+        (StoreFault(FaultKind.DISK_FULL), Reason.DISK_FULL),
+        (StoreFault(FaultKind.DISK_READ_ONLY), Reason.DISK_READ_ONLY),
+        (StoreFault(FaultKind.DISK_BROKEN), Reason.DISK_BROKEN),
     ],
     ids=repr,
 )

@@ -11,11 +11,10 @@ from sqlalchemy.exc import DBAPIError, InvalidRequestError
 
 from headgate.base.clock import ManualClock
 from headgate.base.errors import (
-    DiskBroken,
-    DiskFull,
-    DiskReadOnly,
+    FaultKind,
     NotFound,
     StoreError,
+    StoreFault,
     StoreUnavailable,
 )
 from headgate.model.job import JobParams
@@ -52,10 +51,6 @@ def wrapped(error: Exception, *, lost: bool = False) -> DBAPIError:
         (wrapped(DriverError("gone", "08006")), StoreUnavailable),
         (wrapped(DriverError("shutting down", "57P01")), StoreUnavailable),
         (wrapped(DriverError("too many clients", "53300")), StoreUnavailable),
-        (wrapped(DriverError("disk", "58030")), DiskBroken),
-        (wrapped(DriverError("no space left", "53100")), DiskFull),
-        (wrapped(DriverError("a standby", "25006")), DiskReadOnly),
-        (wrapped(DriverError("invalid page", "XX001")), DiskBroken),
         (wrapped(DriverError("no idea"), lost=True), StoreUnavailable),
         (wrapped(DriverError("database is locked")), StoreUnavailable),
         (wrapped(DriverError("duplicate key", "23505")), StoreError),
@@ -72,6 +67,23 @@ def test_a_drivers_error_becomes_one_of_ours(error: Exception, becomes: type[Sto
 
     assert type(ours) is becomes
     assert "private" not in str(ours)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (DriverError("disk", "58030"), FaultKind.DISK_BROKEN),
+        (DriverError("no space left", "53100"), FaultKind.DISK_FULL),
+        (DriverError("a standby", "25006"), FaultKind.DISK_READ_ONLY),
+        (DriverError("invalid page", "XX001"), FaultKind.DISK_BROKEN),
+    ],
+    ids=str,
+)
+def test_a_drivers_error_tells_of_a_fault(error: Exception, kind: FaultKind) -> None:
+    ours = translate(wrapped(error))
+
+    assert isinstance(ours, StoreFault)
+    assert ours.kind is kind and "private" not in str(ours)
 
 
 @pytest.mark.parametrize("error", [NotFound(), ZeroDivisionError(), ValueError("wrong")], ids=repr)

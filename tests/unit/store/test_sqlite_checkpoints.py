@@ -10,12 +10,12 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from headgate.base.clock import SystemClock
-from headgate.base.errors import DatabaseReplaced
+from headgate.base.errors import FaultKind
 from headgate.base.log import configure
 from headgate.store.sql import sqlite_writer
 from headgate.store.sql.sqlite import SqliteDatabase
 from headgate.store.sql.sqlite_writer import Checkpoints, raw_connection
-from tests.stores import in_use
+from tests.stores import in_use, raises_fault
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ async def test_a_first_checkpoint_after_the_file_is_gone_makes_no_other_file(
     aside = database.path.with_name("aside.db")
     database.path.rename(aside)
     for _ in range(2):
-        with pytest.raises(DatabaseReplaced):
+        with raises_fault(FaultKind.DATABASE_REPLACED):
             await database.write(add)
 
     assert not database.path.exists()

@@ -1,30 +1,53 @@
 """The generated reference: complete, and refused when it is stale."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-import headgate
 from headgate.cli.main import cli
 from tests.processes import ROOT
-from tools import cli_reference, reference
+from tools import cli_reference, python_reference, reference
 
 
-def test_every_public_name_is_described_with_its_fields_and_methods() -> None:
-    # As it is kept: to write it again takes a second, and `make check` compares the two.
-    page = (ROOT / reference.FOLDER / "python-api.md").read_text(encoding="utf-8")
+# As the pages are kept: to write them again takes a second, and `make check` compares the two.
+def read_page(module: str) -> str:
+    path = ROOT / reference.FOLDER / f"python/{module.replace('.', '-')}.md"
+    return path.read_text(encoding="utf-8")
 
-    lacking = [name for name in headgate.__all__ if f"### `{name}`\n" not in page]
-    assert lacking == []
+
+@pytest.mark.parametrize("module", python_reference.MODULES)
+def test_every_public_name_is_described_on_the_page_of_its_module(module: str) -> None:
+    page = read_page(module)
+
+    assert [each for each in import_module(module).__all__ if f"## `{each}`\n" not in page] == []
+    index = (ROOT / reference.FOLDER / "python-api.md").read_text(encoding="utf-8")
+    assert f"| [`{module}`](python/{module.replace('.', '-')}.md) |" in index
+
+
+def test_a_class_is_described_with_its_fields_and_methods() -> None:
+    page = read_page("headgate")
+
     # A field with its comment, a method with its docstring, and what a base class brings.
     assert "| `cursor: Json = None` | Where the next chunk begins;" in page
-    assert "async pause(job_id: str, *, user_id: str | None = None) -> Job" in page
-    described = page.partition("### `ApiSource`\n")[2].partition("\n### ")[0]
+    described = page.partition("## `ApiSource`\n")[2].partition("\n## ")[0]
     assert "open_http(options: ClientOptions)" in described
     assert "ApiSource(\n    name: str,\n    *,\n    base_url: str," in described
+    # What nobody but Headgate makes is described without how it is made.
+    assert "async pause(job_id: str" in read_page("headgate.types")
+    assert "\nJobs(" not in read_page("headgate.types")
+
+
+def test_options_are_described_in_a_table() -> None:
+    source = read_page("headgate").partition("## `ApiSource`\n")[2].partition("\n## ")[0]
+    # Of the constructor itself, and those that it passes on.
+    assert "| `auth: Auth \\| None = None` | How users give access;" in source
+    assert "| `tries_max: int` | Attempts of a request within one chunk;" in source
+    http = read_page("headgate.connectors").partition("## `Http`\n")[2].partition("\n## ")[0]
+    assert http.count("| `kind: str` | The kind of request,") == 1
 
 
 def test_every_command_is_described_with_its_options() -> None:
@@ -46,7 +69,7 @@ def test_a_page_that_is_not_what_the_code_says_is_reported_and_written(
 ) -> None:
     page = tmp_path / "cli.md"
     page.write_text("as it was\n", encoding="utf-8")
-    monkeypatch.setattr(reference, "PAGES", {page: lambda: "as it is\n"})
+    monkeypatch.setattr(reference, "pages", lambda: {page: "as it is\n"})
 
     monkeypatch.setattr(sys, "argv", ["reference", "--check"])
     assert reference.main() == 1

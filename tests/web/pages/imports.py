@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from headgate import App, Chunk, Context, Job, Sync
+from headgate import App, Chunk, Context, Sync
 from headgate.model import change
 from headgate.model.change import ChunkResult, JobChange
 from headgate.model.job import Lane, Mode, Progress, Reason
@@ -16,6 +16,7 @@ from headgate.policy.calendar import history_progress
 from headgate.policy.pace import add_chunk
 from headgate.ports.connector import Batch, WriteResult
 from headgate.ports.store import ChunkWork
+from headgate.types import Job
 
 FIRST, LAST = date(2021, 1, 1), date(2023, 1, 1)
 DAYS = (LAST - FIRST).days + 1

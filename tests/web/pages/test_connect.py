@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
-from headgate import ApiSource, App, JobState, Response
+from headgate import ApiSource, App, JobState
+from headgate.connectors import Response
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.model import change
 from headgate.model.job import Lane, Reason

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 
 from fastapi import FastAPI
 
-from headgate import App, Response
+from headgate import App
 from headgate.base.clock import Clock
+from headgate.connectors import Response
 from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.ports.transport import Headers, Request
 from headgate.secrets.keys import KeyRing

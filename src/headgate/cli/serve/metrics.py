@@ -8,7 +8,7 @@ from headgate.app import App
 from headgate.base.listening import address_of, listening
 from headgate.toolkit.commands.loading import CONFIG, fail
 from headgate.toolkit.commands.output import messages, print_json
-from headgate.toolkit.serving.http_server import http_server
+from headgate.toolkit.serving.http_server import serve_http
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -45,5 +45,5 @@ async def serve_metrics(
             print_json({"metrics": address})
         else:
             messages.print(f"metrics at {address}", markup=False, soft_wrap=True)
-        async with http_server(page, listener, stop_s=STOP_S):
+        async with serve_http(page, listener, stop_s=STOP_S):
             yield

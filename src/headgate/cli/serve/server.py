@@ -26,7 +26,7 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.output import messages, print_json
-from headgate.toolkit.serving.http_server import build_site, http_server, wait_for_stop
+from headgate.toolkit.serving.http_server import build_site, serve_http, wait_for_stop
 from headgate.toolkit.serving.proxies import ClientAddresses
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ async def _serve(
                 messages.print(f"systems: {', '.join(app.systems)}", markup=False)
             messages.print(f"serving {public_url}; Ctrl-C stops", markup=False)
         limits = settings.connection_limits()
-        async with http_server(web, listener, stop_s=STOP_S, limits=limits):
+        async with serve_http(web, listener, stop_s=STOP_S, limits=limits):
             if with_worker:
                 await app.supervisor().run_until_stopped(handle_signals=True)
             else:

@@ -1,7 +1,23 @@
 """Fitbit, read through the Google Health API v4; `fitbit()` describes its API."""
 
-from headgate.connectors.fitbit.api import FitbitApi, fitbit
-from headgate.connectors.fitbit.days import FitbitDays
-from headgate.connectors.fitbit.recent import FitbitRecent
+from typing import TYPE_CHECKING
 
-__all__ = ["FitbitApi", "FitbitDays", "FitbitRecent", "fitbit"]
+from headgate.base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headgate.connectors.fitbit.api import FitbitApi, fitbit
+    from headgate.connectors.fitbit.days import ROLLUPS, FitbitDays
+    from headgate.connectors.fitbit.recent import DAYS_MAX, FitbitRecent
+    from headgate.connectors.fitbit.settings import FitbitSettings
+else:
+    __getattr__ = lazy_names(__name__)
+
+__all__ = [
+    "DAYS_MAX",
+    "ROLLUPS",
+    "FitbitApi",
+    "FitbitDays",
+    "FitbitRecent",
+    "FitbitSettings",
+    "fitbit",
+]

@@ -17,7 +17,9 @@ from headgate.connectors.http.answers import Classify, Throttled, Verdict
 from headgate.model.budget import Budget, Limit, Scope
 from headgate.ports.transport import Response
 
-NAME, TITLE = "fitbit", "Fitbit"
+#: The provider, in settings, connections and budgets.
+NAME = "fitbit"
+TITLE = "Fitbit"
 #: The API, the sign-in page and the token endpoint are on three hosts.
 API_URL = "https://health.googleapis.com"
 AUTHORIZE_URL = "https://accounts.google.com/o/oauth2/v2/auth"

@@ -1,6 +1,24 @@
 """Foursquare, as a source of check-ins; `foursquare()` describes its API."""
 
-from headgate.connectors.foursquare.api import FoursquareApi, foursquare
-from headgate.connectors.foursquare.checkins import FoursquareCheckins
+from typing import TYPE_CHECKING
 
-__all__ = ["FoursquareApi", "FoursquareCheckins", "foursquare"]
+from headgate.base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headgate.connectors.foursquare.api import NAME, FoursquareApi, foursquare
+    from headgate.connectors.foursquare.checkin import FoursquareVenue, parse_checkin
+    from headgate.connectors.foursquare.checkins import OVERLAP, FoursquareCheckins
+    from headgate.connectors.foursquare.settings import FoursquareSettings
+else:
+    __getattr__ = lazy_names(__name__)
+
+__all__ = [
+    "NAME",
+    "OVERLAP",
+    "FoursquareApi",
+    "FoursquareCheckins",
+    "FoursquareSettings",
+    "FoursquareVenue",
+    "foursquare",
+    "parse_checkin",
+]

@@ -20,7 +20,9 @@ from headgate.connectors.http.rates import Counts, read_remaining
 from headgate.model.budget import Budget, Limit, Scope
 from headgate.ports.transport import Headers, Response
 
-NAME, TITLE = "foursquare", "Foursquare"
+#: The provider, in settings, connections and budgets.
+NAME = "foursquare"
+TITLE = "Foursquare"
 #: The API and the sign-in page are on two hosts.
 API_URL, AUTH_URL = "https://api.foursquare.com", "https://foursquare.com"
 #: The day as of which we know the API. Every request has to name one, and gets answers of that day.

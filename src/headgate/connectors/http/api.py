@@ -39,35 +39,38 @@ class Redirects(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiOptions(TypedDict, total=False):
-    """The fields of `Api` besides its address; see there."""
+    """The options of a provider's API besides its address; all are optional."""
 
+    #: Sent with every request.
     headers: Mapping[str, str]
+    #: Classifies responses whose status does not say enough: returns an error, `Throttled` or None.
     classify: Classify | None
+    #: The error for a 404, unless a request names another; by default `Terminal`.
     not_found: type[SourceError]
+    #: Reads the provider's own counts from the headers of a response.
     counts: Counts | None
+    #: The hosts that redirects may lead to; by default none is followed.
     redirects: Redirects | None
+    #: Other hosts that links in responses may lead to, as patterns like those of redirects. They
+    #: get the credentials too.
     hosts: tuple[str, ...]
+    #: The limits of one request, in time and in size.
     timeouts: Timeouts
+    #: Attempts of a request within one chunk; by default three.
     tries_max: int
+    #: The pauses between these attempts; by default half a second, then one.
     pauses: RetryPolicy
 
 
 class Api(msgspec.Struct, frozen=True, kw_only=True):
-    """The HTTP API of one provider."""
+    """The HTTP API of one provider: its address, and what `ApiOptions` describes."""
 
-    #: The prefix of every path: `https://www.strava.com/api/v3`.
     base_url: str
-    #: Sent with every request.
     headers: Mapping[str, str] = {}
-    #: Classifies responses whose status does not say enough.
     classify: Classify | None = None
-    #: The error for a 404, unless a request names another.
     not_found: type[SourceError] = Terminal
-    #: Reads the provider's own counts from the headers of a response.
     counts: Counts | None = None
     redirects: Redirects | None = None
-    #: Other hosts that links in responses may lead to, as patterns like those of redirects. They
-    #: get the credentials too.
     hosts: tuple[str, ...] = ()
     timeouts: Timeouts = Timeouts()
     tries_max: int = TRIES_MAX

@@ -28,12 +28,16 @@ class ApiProvider:
         limits: Sequence[Limit] = (),
         **api: Unpack[ApiOptions],
     ) -> None:
-        """Call the API at `base_url`.
+        """Call the API at an address.
 
-        `title` is the provider's name for people. `auth` says how users give access; without it no
-        credentials are sent. The provider's limits are a `budget`, or in short form `limits`.
-        Further fields of `Api` can be passed by name: `classify`, `counts`, `not_found`,
-        `redirects`, `hosts`, `headers`, `timeouts`, …
+        Args:
+            name: The provider's name, in settings, connections, budgets and addresses.
+            base_url: The prefix of every path, such as `https://www.strava.com/api/v3`.
+            title: The provider's name for people; by default `name`.
+            auth: How users give access; without it no credentials are sent.
+            budget: The provider's limits, where other providers share them.
+            limits: The provider's limits, of a budget of its own.
+            **api: What else there is to say of the API.
         """
         if budget is not None and limits:
             raise InvalidInput(f"{name}.limits", "are part of the budget; pass one of the two")

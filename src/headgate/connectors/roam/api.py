@@ -19,7 +19,9 @@ from headgate.model.budget import Budget, Limit, Scope
 from headgate.ports.connector import Http
 from headgate.ports.transport import Response, Timeouts
 
-NAME, TITLE = "roam", "Roam Research"
+#: The provider, in settings, connections and budgets.
+NAME = "roam"
+TITLE = "Roam Research"
 URL = "https://api.roamresearch.com"
 REQUESTS_PER_MIN = 50
 

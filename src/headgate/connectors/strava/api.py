@@ -17,7 +17,9 @@ from headgate.connectors.http.rates import Counts, read_all, read_list
 from headgate.model.budget import Budget, Limit
 from headgate.ports.transport import Response
 
-NAME, TITLE = "strava", "Strava"
+#: The provider, in settings, connections and budgets.
+NAME = "strava"
+TITLE = "Strava"
 URL = "https://www.strava.com"
 #: The scopes to read all of an athlete's data and to upload.
 SCOPES = ("read", "activity:read_all", "activity:write")

@@ -3,13 +3,29 @@
 Nothing here imports the packages of the extra `vectors` before they are used.
 """
 
-from headgate.connectors.vectors.collection import IndexSize, SearchHit, VectorCollection
-from headgate.connectors.vectors.embedder import Embedder, Vector, WordLlamaEmbedder
-from headgate.connectors.vectors.index import VectorIndex
-from headgate.connectors.vectors.splitting import Piece, PieceMetadata, piece_ids, split
-from headgate.connectors.vectors.tables import VectorDocument
+from typing import TYPE_CHECKING
+
+from headgate.base.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from headgate.connectors.vectors.collection import IndexSize, SearchHit, VectorCollection
+    from headgate.connectors.vectors.embedder import Embedder, Vector, WordLlamaEmbedder
+    from headgate.connectors.vectors.index import VectorIndex
+    from headgate.connectors.vectors.splitting import (
+        CHARACTERS,
+        CHARACTERS_MAX,
+        Piece,
+        PieceMetadata,
+        piece_ids,
+        split,
+    )
+    from headgate.connectors.vectors.tables import VectorDocument
+else:
+    __getattr__ = lazy_names(__name__)
 
 __all__ = [
+    "CHARACTERS",
+    "CHARACTERS_MAX",
     "Embedder",
     "IndexSize",
     "Piece",

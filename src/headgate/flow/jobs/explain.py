@@ -34,7 +34,7 @@ def user_message(
     `fault` is what is wrong with the database; they matter for a job that `needs_worker`.
     """
     if fault is not None and needs_worker(job, now):
-        return f"{(fault.__doc__ or '').strip()} It goes on once that is repaired. {_KEPT}"
+        return f"{fault.sentence} It goes on once that is repaired. {_KEPT}"
     if missing_worker(job, now=now, workers=workers) is not None:
         return _WITHOUT_WORKER[job.state]
     who = (titles or {}).get(job.provider, job.provider)

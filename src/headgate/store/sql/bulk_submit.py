@@ -101,7 +101,7 @@ def _read_keys(
         ValueAtPlace(place, wanted[place]) for place in places if wanted[place].key is not None
     ]
     found: dict[tuple[str, str | None], _JobOfKey] = {}
-    for place, job_id, request_hash in _keys.find(tx, given):
+    for place, job_id, request_hash in _keys.run(tx, given):
         found[wanted[place].user_id, wanted[place].key] = _JobOfKey(job_id, request_hash)
     return found
 
@@ -111,7 +111,7 @@ def _read_active(
 ) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     given = [ValueAtPlace(place, wanted[place]) for place in places]
-    for place, job_id in _active.find(tx, given):
+    for place, job_id in _active.run(tx, given):
         found[wanted[place].sync, wanted[place].connection_id] = job_id
     return found
 

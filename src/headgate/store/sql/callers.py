@@ -9,19 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
-from sqlalchemy import ClauseElement, Connection, Dialect
+from sqlalchemy import Connection, Dialect
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from sqlalchemy.orm import Session, scoped_session
-from sqlalchemy.sql.compiler import SQLCompiler
 
 from headgate.base.errors import InvalidInput
+from headgate.store.sql.prepared import PreparedStatement, Row, Statement
 
 _SQLITE: Dialect = SQLiteDialect_pysqlite()
 _PSYCOPG: Dialect = PGDialect_psycopg()  # type: ignore[no-untyped-call]
-
-Rows = Sequence[Sequence[Any]]
 
 
 class CallerTransaction(Protocol):
@@ -32,7 +30,7 @@ class CallerTransaction(Protocol):
         """The database and its driver."""
         ...
 
-    def execute(self, sql: str, values: Any) -> Rows:
+    def execute(self, sql: str, values: Any) -> Sequence[Row]:
         """Run a statement with its driver's own parameters; returns its rows."""
         ...
 
@@ -42,8 +40,9 @@ class _OfSqlAlchemy:
         self._connection = connection
         self.dialect = connection.dialect
 
-    def execute(self, sql: str, values: Any) -> Rows:
-        result = self._connection.exec_driver_sql(sql, values)
+    def execute(self, sql: str, values: Any) -> Sequence[Row]:
+        given = values if isinstance(values, dict) else tuple(values)
+        result = self._connection.exec_driver_sql(sql, given)
         return result.all() if result.returns_rows else ()
 
 
@@ -52,11 +51,11 @@ class _OfDriver:
         self._open_cursor = open_cursor
         self.dialect = dialect
 
-    def execute(self, sql: str, values: Any) -> Rows:
+    def execute(self, sql: str, values: Any) -> Sequence[Row]:
         cursor = self._open_cursor()
         try:
             cursor.execute(sql, values)
-            rows: Rows = () if cursor.description is None else cursor.fetchall()
+            rows: Sequence[Row] = () if cursor.description is None else cursor.fetchall()
         finally:
             cursor.close()
         return rows
@@ -131,33 +130,19 @@ def _no_transaction() -> InvalidInput:
 class CallerStatement:
     """A statement with named parameters, for a caller's transaction."""
 
-    def __init__(self, build: Callable[[Dialect], ClauseElement]) -> None:
+    def __init__(self, build: Callable[[Dialect], Statement]) -> None:
         """Run the statement that `build` makes for a database."""
         self._build = build
-        self._run_on: dict[type[Dialect], Callable[[CallerTransaction, Any], Rows]] = {}
+        self._prepared: dict[type[Dialect], PreparedStatement] = {}
 
-    def run(self, tx: CallerTransaction, values: Mapping[str, Any]) -> Rows:
+    def run(self, tx: CallerTransaction, values: Mapping[str, Any]) -> Sequence[Row]:
         """Run it; returns its rows, if it has any."""
+        # By its class: each of the caller's engines has a dialect of its own.
         kind = type(tx.dialect)
-        if kind not in self._run_on:
-            self._run_on[kind] = self._compile(tx.dialect)
-        return self._run_on[kind](tx, values)
+        if kind not in self._prepared:
+            self._prepared[kind] = PreparedStatement(self._build(tx.dialect), tx.dialect)
+        return self._prepared[kind].run(tx, values, _execute)
 
-    def _compile(self, dialect: Dialect) -> Callable[[CallerTransaction, Any], Rows]:
-        compiled = self._build(dialect).compile(dialect=dialect)
-        assert isinstance(compiled, SQLCompiler)
-        sql, names = str(compiled), tuple(compiled.positiontup or compiled.binds)
-        converts = {
-            name: compiled.binds[name].type.dialect_impl(dialect).bind_processor(dialect)
-            for name in names
-        }
 
-        def run(tx: CallerTransaction, values: Mapping[str, Any]) -> Rows:
-            given = {
-                name: values[name] if convert is None else convert(values[name])
-                for name, convert in converts.items()
-            }
-            return tx.execute(sql, tuple(given[name] for name in names) if positional else given)
-
-        positional = compiled.positional
-        return run
+def _execute(tx: CallerTransaction, sql: str, values: Any) -> Sequence[Row]:
+    return tx.execute(sql, values)

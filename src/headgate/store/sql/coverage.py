@@ -85,7 +85,7 @@ def covered_days(tx: Connection, new: Sequence[NewJob]) -> list[list[CoverageRow
     """For each new job, the coverage of its days that went to the same destination account."""
     covered: list[list[CoverageRow]] = [[] for _ in new]
     names = [column.name for column in _COLUMNS]
-    for place, *row in _covered.find(tx, [ValueAtPlace(*each) for each in enumerate(new)]):
+    for place, *row in _covered.run(tx, [ValueAtPlace(*each) for each in enumerate(new)]):
         covered[place].append(CoverageRow(**dict(zip(names, row, strict=True))))
     return covered
 

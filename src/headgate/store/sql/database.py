@@ -14,10 +14,7 @@ from sqlalchemy import Connection, Dialect, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from headgate.base.errors import (
-    DatabaseReplaced,
-    DiskBroken,
-    DiskFull,
-    DiskReadOnly,
+    FaultKind,
     StoreError,
     StoreFault,
     StoreUnavailable,
@@ -117,12 +114,9 @@ def translate(error: Exception) -> Exception:
     if isinstance(error, DBAPIError):
         # Only the first line: the next ones, DETAIL, quote the row.
         message = redact(str(error.orig).partition("\n")[0])
-        fault = fault_kind(error.orig)
-        if fault is not None:
-            return fault(f"the database refused: {message}")
-        if error.connection_invalidated or _is_outage(error):
+        if fault_kind(error.orig) is None and (error.connection_invalidated or _is_outage(error)):
             return StoreUnavailable(f"the database did not answer: {message}")
-        return StoreError(f"the database refused: {message}")
+        return refusal(error.orig, message)
     if isinstance(error, OSError | TimeoutError):
         return StoreUnavailable(f"the database could not be reached: {redact(str(error))}")
     if isinstance(error, SQLAlchemyError):
@@ -146,27 +140,33 @@ def _is_outage(error: DBAPIError) -> bool:
 
 
 #: What SQLite's result codes say about the disk, and what Postgres' SQLSTATEs do.
-_FAULTS: dict[int | str, type[StoreFault]] = {
-    sqlite3.SQLITE_READONLY_DBMOVED: DatabaseReplaced,
-    sqlite3.SQLITE_FULL: DiskFull,
-    sqlite3.SQLITE_READONLY: DiskReadOnly,
-    sqlite3.SQLITE_IOERR: DiskBroken,
-    sqlite3.SQLITE_CORRUPT: DiskBroken,
-    "53100": DiskFull,
-    "25006": DiskReadOnly,
-    "58030": DiskBroken,
-    "XX001": DiskBroken,
-    "XX002": DiskBroken,
+_FAULTS: dict[int | str, FaultKind] = {
+    sqlite3.SQLITE_READONLY_DBMOVED: FaultKind.DATABASE_REPLACED,
+    sqlite3.SQLITE_FULL: FaultKind.DISK_FULL,
+    sqlite3.SQLITE_READONLY: FaultKind.DISK_READ_ONLY,
+    sqlite3.SQLITE_IOERR: FaultKind.DISK_BROKEN,
+    sqlite3.SQLITE_CORRUPT: FaultKind.DISK_BROKEN,
+    "53100": FaultKind.DISK_FULL,
+    "25006": FaultKind.DISK_READ_ONLY,
+    "58030": FaultKind.DISK_BROKEN,
+    "XX001": FaultKind.DISK_BROKEN,
+    "XX002": FaultKind.DISK_BROKEN,
 }
 
 
-def fault_kind(error: BaseException | None) -> type[StoreFault] | None:
+def fault_kind(error: BaseException | None) -> FaultKind | None:
     """The fault of the disk or the file that a driver's error reports; None if it reports none."""
     code = getattr(error, "sqlite_errorcode", None)
     if isinstance(code, int):
         # The lowest byte is the kind of the error, the rest is a detail of it.
         return _FAULTS.get(code) or _FAULTS.get(code & 0xFF)
     return _FAULTS.get(str(getattr(error, "sqlstate", None)))
+
+
+def refusal(error: BaseException | None, message: str) -> StoreError:
+    """Our error for a driver's error that says why the database refused."""
+    kind, message = fault_kind(error), f"the database refused: {message}"
+    return StoreError(message) if kind is None else StoreFault(kind, message)
 
 
 def sqlstate(error: DBAPIError) -> str | None:

@@ -28,7 +28,7 @@ def append(tx: Connection, new_events: Sequence[NewEvent]) -> None:
         {"place": place, "job_id": job, "at": at, "kind": kind, "data": data}
         for place, (job, at, kind, data) in enumerate(new_events)
     ]
-    _append.write(tx, rows)
+    _append.run(tx, rows)
 
 
 def of_job(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEvent]:

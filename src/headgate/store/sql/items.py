@@ -75,8 +75,7 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterR
     appeared = 0
     for begin in range(0, len(found), ROWS_MAX):
         some = _without_deleted(tx, found[begin : begin + ROWS_MAX])
-        results = _insert.run(tx, [_new_row(each, at) for each in some])
-        created += sum(len(result.all()) for result in results)
+        created += len(_insert.run(tx, [_new_row(each, at) for each in some]))
         appeared += _appear(tx, now, some)
         _move_to_hot(tx, [each.id for each in some if each.lane is Lane.HOT])
     return RegisterResult(created, appeared)

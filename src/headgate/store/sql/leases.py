@@ -271,7 +271,7 @@ class LeaseTable(Generic[Row, AnyChange, AnyLocked, Payload]):
                 names += [name for name, seen, new in pairs if seen != new]
             alike.setdefault(tuple(names), []).append(each)
         for changed, rows in alike.items():
-            self._writing(changed).write(tx, rows)
+            self._writing(changed).run(tx, rows)
 
     def _build_write(self, changed: tuple[str, ...]) -> BatchStatement:
         """The guarded write for changes of these columns; a few combinations cover almost all."""

@@ -6,7 +6,7 @@ array for each column whose values differ, on SQLite from a list of VALUES. Eith
 one statement.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ClauseElement,
     Connection,
-    CursorResult,
     Dialect,
     FromClause,
     Integer,
@@ -30,12 +29,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.types import TypeEngine
 
-from headgate.store.sql.prepared import bind_processor, execute, result_processor
+from headgate.store.sql.prepared import Row, bind_processor, conversions, convert_rows, execute
 from headgate.store.sql.statements import Insert, insert_into
 
 #: Takes the given rows as a table, and returns the statement that reads them.
 Build = Callable[[FromClause, Dialect], ClauseElement]
-Results = Sequence[CursorResult[Any]]
 #: SQL of the driver, with the values of some rows.
 DriverCall = tuple[str, tuple[Any, ...]]
 Calls = Callable[[Sequence[Any]], Iterable[DriverCall]]
@@ -97,20 +95,14 @@ class BatchStatement:
         self._returns = returns
         self._calls_on: dict[str, Calls] = {}
 
-    def run(self, tx: Connection, rows: Sequence[Any]) -> Results:
-        """Run it for all rows, in no particular order; returns the result of each statement."""
-        return [tx.exec_driver_sql(*each) for each in self._cut_up(tx.dialect, rows)]
-
-    def find(self, tx: Connection, rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    def run(self, tx: Connection, rows: Sequence[Any]) -> Sequence[Row]:
         """Run it for all rows; the rows that it returns, in no particular order."""
-        found = [execute(tx, *each) for each in self._cut_up(tx.dialect, rows)]
-        all_rows = chain.from_iterable(found)
-        return _converted(all_rows, self._returns, tx.dialect) if self._returns else all_rows
-
-    def write(self, tx: Connection, rows: Sequence[Any]) -> None:
-        """Run it for all rows, in no particular order, without results, which is faster."""
+        found: list[Row] = []
         for sql, given in self._cut_up(tx.dialect, rows):
-            execute(tx, sql, given)
+            found += execute(tx, sql, given)
+        if not self._returns:
+            return found
+        return convert_rows(found, conversions(self._returns, tx.dialect))
 
     def _cut_up(self, dialect: Dialect, rows: Sequence[Any]) -> Iterable[DriverCall]:
         if not rows:
@@ -231,18 +223,6 @@ def _cut(rows: Sequence[Any]) -> Iterable[Sequence[Any]]:
             begin += size
         else:
             size //= 2
-
-
-def _converted(
-    rows: Iterable[Sequence[Any]], kinds: Sequence[TypeEngine[Any]], dialect: Dialect
-) -> Iterator[Sequence[Any]]:
-    """The rows as values of these types."""
-    converts = [result_processor(kind, dialect) for kind in kinds]
-    for row in rows:
-        yield [
-            value if convert is None else convert(value)
-            for convert, value in zip(converts, row, strict=True)
-        ]
 
 
 def _is_same(values: list[Any]) -> bool:

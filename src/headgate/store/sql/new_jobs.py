@@ -62,7 +62,7 @@ def insert(tx: Connection, rows: Sequence[NewRow], data: JsonObject = _NO_DATA) 
     """
     # Always in the same order: two batches that meet would otherwise wait for each other.
     ordered = sorted(rows, key=lambda row: (row.new.sync, row.new.connection_id))
-    ids: set[str] = {row[0] for row in _insert.find(tx, ordered)}
+    ids: set[str] = {row[0] for row in _insert.run(tx, ordered)}
     events.append(
         tx,
         [

@@ -8,7 +8,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ClauseElement, Dialect, Select, bindparam, func, literal_column, select
+from sqlalchemy import Dialect, Select, bindparam, func, literal_column, select
 
 from headgate.base.clock import Clock
 from headgate.base.errors import Conflict, InvalidInput
@@ -16,6 +16,7 @@ from headgate.model.states import DELIVERY
 from headgate.ports.outbox import NewMessage
 from headgate.ports.signal import OUTBOX
 from headgate.store.sql.callers import CallerStatement, CallerTransaction, caller_transaction
+from headgate.store.sql.prepared import Statement
 from headgate.store.sql.statements import insert_into
 from headgate.store.sql.tables import deliveries, messages
 
@@ -33,7 +34,7 @@ def _now(dialect: Dialect) -> Any:
     return bindparam("now", type_=messages.c.created_at.type)
 
 
-def _insert_message(dialect: Dialect) -> ClauseElement:
+def _insert_message(dialect: Dialect) -> Statement:
     given: dict[str, Any] = {
         name: bindparam(name) for name in messages.c.keys() if name != "created_at"
     }
@@ -45,14 +46,14 @@ def _insert_message(dialect: Dialect) -> ClauseElement:
     )
 
 
-def _find_message(dialect: Dialect) -> ClauseElement:
+def _find_message(dialect: Dialect) -> Statement:
     mine = (messages.c.topic == bindparam("topic"), messages.c.key == bindparam("key"))
     query = select(messages.c.id, messages.c.payload_hash, messages.c.user_id).where(*mine)
     # So that it is not purged before its new deliveries are there.
     return query.with_for_update(read=True, key_share=True)
 
 
-def _insert_delivery(dialect: Dialect) -> ClauseElement:
+def _insert_delivery(dialect: Dialect) -> Statement:
     names = ("id", "message_id", "topic", "target", "run_id", "user_id")
     now = _now(dialect)
     values = {

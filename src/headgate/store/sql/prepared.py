@@ -10,11 +10,12 @@ connection, and it gets every error to translate. Where somebody listens to the 
 engine, they go the usual way, so that they are heard.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Dialect
+from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.types import TypeEngine
@@ -22,55 +23,13 @@ from sqlalchemy.types import TypeEngine
 Statement = SelectBase | UpdateBase
 Row = Sequence[Any]
 _Convert = Callable[[Any], Any]
+#: Runs SQL of a driver, with values of the driver, on some connection; returns all rows.
+Execute = Callable[[Any, str, Any], Sequence[Row]]
+#: The columns whose values are converted, by their place.
+Conversions = Sequence[tuple[int, _Convert]]
 
 #: The most compiled statements; each is for a dialect and for a number of syncs.
 _COMPILED_MAX = 500
-
-
-class PreparedStatement:
-    """A statement in the SQL of one dialect, with the conversions of its values."""
-
-    def __init__(self, statement: Statement, dialect: Dialect) -> None:
-        """Compile `statement`, whose parameters may not be lists that change their length."""
-        compiled = statement.compile(dialect=dialect)
-        self.sql = str(compiled)
-        assert "POSTCOMPILE" not in self.sql, f"a list as a parameter: {self.sql}"
-        fixed = compiled.params
-        #: In the order of the parameters: the name, its conversion, and the value if it has one.
-        self._parameters: list[tuple[str, _Convert | None, Any]] = []
-        for name in compiled.positiontup or ():
-            bind = compiled.binds[name]
-            convert = bind_processor(bind.type, dialect)
-            value = fixed[name]
-            if not bind.required:
-                value = value if convert is None else convert(value)
-            self._parameters.append((name, convert, value))
-        columns = [result_processor(column.type, dialect) for column in statement.exported_columns]
-        #: The columns whose values are converted.
-        self._columns = [(place, each) for place, each in enumerate(columns) if each is not None]
-
-    def run(self, tx: Connection, binds: Mapping[str, Any]) -> list[Row]:
-        """Run it with these values; returns all rows."""
-        values = []
-        for name, convert, value in self._parameters:
-            if name in binds:
-                value = binds[name]
-                if convert is not None:
-                    value = convert(value)
-            values.append(value)
-        return [self._converted(row) for row in execute(tx, self.sql, values)]
-
-    def _converted(self, row: Row) -> Row:
-        values = list(row)
-        for place, convert in self._columns:
-            values[place] = convert(values[place])
-        return values
-
-
-@lru_cache(maxsize=_COMPILED_MAX)
-def prepare(statement: Statement, dialect: Dialect) -> PreparedStatement:
-    """The statement, compiled when it is first asked for; `statement` itself is built once too."""
-    return PreparedStatement(statement, dialect)
 
 
 def execute(tx: Connection, sql: str, values: Sequence[Any]) -> Sequence[Row]:
@@ -93,11 +52,69 @@ def execute(tx: Connection, sql: str, values: Sequence[Any]) -> Sequence[Row]:
     return rows
 
 
+class PreparedStatement:
+    """A statement in the SQL of one dialect, with the conversions of its values."""
+
+    def __init__(self, statement: Statement, dialect: Dialect) -> None:
+        """Compile `statement`, whose parameters may not be lists that change their length."""
+        compiled = statement.compile(dialect=dialect)
+        self.sql = str(compiled)
+        assert "POSTCOMPILE" not in self.sql, f"a list as a parameter: {self.sql}"
+        fixed = compiled.params
+        assert isinstance(compiled, SQLCompiler)
+        names = list(compiled.positiontup or compiled.binds)
+        #: Of a driver whose parameters have names.
+        self._names = None if compiled.positional else names
+        #: In the order of the parameters: the name, its conversion, and the value if it has one.
+        self._parameters: list[tuple[str, _Convert | None, Any]] = []
+        for name in names:
+            bind = compiled.binds[name]
+            convert = bind_processor(bind.type, dialect)
+            value = fixed[name]
+            if not bind.required:
+                value = value if convert is None else convert(value)
+            self._parameters.append((name, convert, value))
+        self._conversions = conversions(
+            [column.type for column in statement.exported_columns], dialect
+        )
+
+    def run(self, tx: Any, binds: Mapping[str, Any], execute: Execute = execute) -> Sequence[Row]:
+        """Run it with these values, by default on a connection of our own; returns all rows."""
+        values = []
+        for name, convert, value in self._parameters:
+            if name in binds:
+                value = binds[name]
+                if convert is not None:
+                    value = convert(value)
+            values.append(value)
+        given = values if self._names is None else dict(zip(self._names, values, strict=True))
+        rows = execute(tx, self.sql, given)
+        return convert_rows(rows, self._conversions) if rows and self._conversions else rows
+
+
+@lru_cache(maxsize=_COMPILED_MAX)
+def prepare(statement: Statement, dialect: Dialect) -> PreparedStatement:
+    """The statement, compiled when it is first asked for; `statement` itself is built once too."""
+    return PreparedStatement(statement, dialect)
+
+
+def conversions(kinds: Iterable[TypeEngine[Any]], dialect: Dialect) -> Conversions:
+    """The conversions from the driver to columns of these types."""
+    found = [kind.dialect_impl(dialect).result_processor(dialect, None) for kind in kinds]
+    return [(place, each) for place, each in enumerate(found) if each is not None]
+
+
+def convert_rows(rows: Iterable[Row], conversions: Conversions) -> list[Row]:
+    """Rows of the driver as rows of Python."""
+    converted: list[Row] = []
+    for row in rows:
+        values = list(row)
+        for place, convert in conversions:
+            values[place] = convert(values[place])
+        converted.append(values)
+    return converted
+
+
 def bind_processor(kind: TypeEngine[Any], dialect: Dialect) -> _Convert | None:
     """The conversion from Python to the driver; None if there is nothing to convert."""
     return kind.dialect_impl(dialect).bind_processor(dialect)
-
-
-def result_processor(kind: TypeEngine[Any], dialect: Dialect) -> _Convert | None:
-    """The conversion from the driver to Python; None if there is nothing to convert."""
-    return kind.dialect_impl(dialect).result_processor(dialect, None)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import QueuePool
 
 from headgate.base.clock import Clock
-from headgate.base.errors import DiskReadOnly, StoreError, StoreFault
+from headgate.base.errors import FaultKind, StoreError, StoreFault
 from headgate.store.sql.database import Database, Operation
 from headgate.store.sql.moment import StoreTime
 from headgate.store.sql.sqlite_file import SqliteFile
@@ -191,7 +191,9 @@ def read_now(engine: Engine, file: SqliteFile, operation: Operation[T]) -> T:
     except Exception as error:
         ours = translate_sqlite(error)
         # It is this connection that must not write: that says nothing about the disk.
-        raise StoreError(str(ours)) if isinstance(ours, DiskReadOnly) else ours from None
+        if isinstance(ours, StoreFault) and ours.kind is FaultKind.DISK_READ_ONLY:
+            ours = StoreError(str(ours))
+        raise ours from None
 
 
 def _use_wal(raw: sqlite3.Connection) -> None:

@@ -9,24 +9,17 @@ import errno
 import os
 from pathlib import Path
 
-from headgate.base.errors import (
-    DatabaseReplaced,
-    DiskBroken,
-    DiskFull,
-    DiskReadOnly,
-    StoreFault,
-    StoreUnavailable,
-)
+from headgate.base.errors import FaultKind, StoreFault, StoreUnavailable
 
 #: With less space than this, not even a small write is sure to fit.
 FREE_BYTES_MIN = 64 * 1024
 
-_BY_ERRNO: dict[int, type[StoreFault]] = {
-    errno.ENOSPC: DiskFull,
-    errno.EDQUOT: DiskFull,
-    errno.EROFS: DiskReadOnly,
-    errno.EACCES: DiskReadOnly,
-    errno.EIO: DiskBroken,
+_BY_ERRNO = {
+    errno.ENOSPC: FaultKind.DISK_FULL,
+    errno.EDQUOT: FaultKind.DISK_FULL,
+    errno.EROFS: FaultKind.DISK_READ_ONLY,
+    errno.EACCES: FaultKind.DISK_READ_ONLY,
+    errno.EIO: FaultKind.DISK_BROKEN,
 }
 
 #: The device and the number of a file: no two files have the same at one time.
@@ -52,34 +45,35 @@ class SqliteFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
-            kind = _BY_ERRNO.get(error.errno or 0, StoreUnavailable)
-            raise kind(f"the database cannot be opened: {error}") from error
+            kind = _BY_ERRNO.get(error.errno or 0)
+            message = f"the database cannot be opened: {error}"
+            raise (StoreFault(kind, message) if kind else StoreUnavailable(message)) from error
         self._identity, self._wal_identity = _identify(self.path), None
 
     def check(self) -> None:
-        """Raise DatabaseReplaced if the name no longer leads to the file that was opened."""
+        """Raise StoreFault if the name no longer leads to the file that was opened."""
         if _identify(self.path) != self._identity:
-            raise DatabaseReplaced(_message(self.path))
+            raise StoreFault(FaultKind.DATABASE_REPLACED, _message(self.path))
         if self._wal_identity is None:
             # It appears with the first write, and stays while the file is open.
             self._wal_identity = _identify(self._wal)
         elif _identify(self._wal) != self._wal_identity:
-            raise DatabaseReplaced(_message(self._wal))
+            raise StoreFault(FaultKind.DATABASE_REPLACED, _message(self._wal))
 
     def find_fault(self) -> StoreFault | None:
         """What is wrong with the file or its disk right now, as far as one can see."""
         try:
             self.check()
             disk = os.statvfs(self.path)
-        except DatabaseReplaced as replaced:
+        except StoreFault as replaced:
             return replaced
         except OSError:
             # Whoever reads or writes next finds out.
             return None
         if disk.f_flag & os.ST_RDONLY or not os.access(self.path, os.W_OK):
-            return DiskReadOnly(f"{self.path} cannot be written to")
+            return StoreFault(FaultKind.DISK_READ_ONLY, f"{self.path} cannot be written to")
         if disk.f_bavail * disk.f_frsize < FREE_BYTES_MIN:
-            return DiskFull(f"there is no space left for {self.path}")
+            return StoreFault(FaultKind.DISK_FULL, f"there is no space left for {self.path}")
         return None
 
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from headgate.base.errors import StoreError, StoreUnavailable
+from headgate.base.errors import StoreUnavailable
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
-from headgate.store.sql.database import Operation, fault_kind, translate
+from headgate.store.sql.database import Operation, refusal, translate
 from headgate.store.sql.sqlite_file import SqliteFile
 
 T = TypeVar("T")
@@ -222,4 +222,4 @@ def translate_sqlite(error: Exception) -> Exception:
         return translate(error)
     if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
         return StoreUnavailable(f"another process keeps the database locked: {error}")
-    return (fault_kind(error) or StoreError)(f"the database refused: {error}")
+    return refusal(error, str(error))

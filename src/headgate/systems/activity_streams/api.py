@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import Body, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from headgate import App, SubmitResult
+from headgate import App
 from headgate.systems.activity_streams import webhooks
 from headgate.systems.activity_streams.documents import (
     ActivityDocument,
@@ -25,21 +25,29 @@ from headgate.systems.activity_streams.documents import (
 from headgate.systems.activity_streams.names import ACTIVITY_LINK, ACTIVITY_PATH
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.serving import Selection, parse_selection, streams_response
-from headgate.toolkit.api import responses
-from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import JobModel, LinkDocument, MakeLink, Name
-from headgate.toolkit.api.jobs import ACCEPTED, NOT_MODIFIED, accepted_response
-from headgate.toolkit.api.route import (
+from headgate.toolkit.api import (
+    ACCEPTED,
     IDEMPOTENT,
+    NOT_MODIFIED,
+    Caller,
     IfNoneMatch,
+    JobModel,
+    LinkDocument,
+    MakeLink,
+    Name,
     TheAdmin,
     TheApp,
     TheCaller,
     TheSite,
+    accepted_response,
+    etag_response,
     get_problems,
+    json_response,
     post_problems,
     router,
+    secret_response,
 )
+from headgate.types import SubmitResult
 
 PAGE_MAX = 200
 #: A connection's id and a number; an id of another form is NotFound without a query.
@@ -86,7 +94,7 @@ async def list_activities(
     found = await activities.list(user_id=owner, limit=limit + 1, after=after)
     page = [to_activity_line(each) for each in found[:limit]]
     more = page[-1].id if len(found) > limit else None
-    return responses.json_response(ActivityPage(data=page, next_cursor=more))
+    return json_response(ActivityPage(data=page, next_cursor=more))
 
 
 @routes.get(
@@ -104,7 +112,7 @@ async def get_activity(
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Shows its details and the state of its streams, which have a path of their own."""
-    return responses.etag_response(
+    return etag_response(
         request, to_activity_document(await activities.find(activity_id, user_id=caller.owner))
     )
 
@@ -221,7 +229,7 @@ async def link(
     token = site.links.page_token(ACTIVITY_LINK, item.id, user_id=item.user_id, ttl=ttl)
     made = site.links.open_page(ACTIVITY_LINK, token)
     url = f"{site.public_url}{ACTIVITY_PATH}{token}"
-    return responses.secret_response(LinkDocument(url=url, expires_at=made.expires_at))
+    return secret_response(LinkDocument(url=url, expires_at=made.expires_at))
 
 
 # ---- operating ---------------------------------------------------------------------------------
@@ -230,7 +238,7 @@ async def link(
 async def _reset(caller: TheAdmin, activities: TheActivities, activity_id: ActivityId) -> Response:
     """Clears its attempts, takes it from the worker that claimed it, and fetches it again."""
     await activities.reset(activity_id)
-    return responses.json_response(to_activity_document(await activities.find(activity_id)))
+    return json_response(to_activity_document(await activities.find(activity_id)))
 
 
 #: The second path is that of the specification.
@@ -261,7 +269,7 @@ async def stats(
     user_id: Annotated[Name | None, Query(description="Also count this user's streams.")] = None,
 ) -> Response:
     """Counts them by state and by failures, and shows the use of the provider's limits."""
-    return responses.json_response(to_stats_document(await activities.stats(user_id=user_id)))
+    return json_response(to_stats_document(await activities.stats(user_id=user_id)))
 
 
 routes.include_router(webhooks.routes)

@@ -1,7 +1,8 @@
 """Logs every attempt to fetch an activity's streams, with the fields that the design names."""
 
-from headgate import FetchAttempt, describe_error, get_logger
+from headgate import FetchAttempt
 from headgate.systems.activity_streams.log_events import StreamsLogEvent
+from headgate.toolkit import describe_error, get_logger
 
 _log = get_logger(__name__)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from headgate import ApiSource, Chunk, Context, Document, Item, Lane, Progress
-from headgate.connectors.strava.streams import fetch_streams
+from headgate.connectors.strava import fetch_streams
 from headgate.systems.activity_streams.listing import ActivityListing, read_page, stream_item
 from headgate.systems.activity_streams.names import COLLECTION
 

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from headgate import Item, ItemState, explain_item
+from headgate import Item, ItemState
 from headgate.systems.activity_streams.service import Activity, StreamStats
-from headgate.toolkit.api.budgets import WindowDocument
-from headgate.toolkit.api.documents import Name, Page, request_config, response_config
+from headgate.toolkit import explain_item
+from headgate.toolkit.api import Name, Page, WindowDocument, request_config, response_config
 
 
 class Hint(StrEnum):

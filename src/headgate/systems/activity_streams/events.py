@@ -18,9 +18,10 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from headgate import App, Connection, ConnectionState, Item, ItemState, Lane, NewItem, NotFound
+from headgate import App, ConnectionState, Item, ItemState, Lane, NewItem, NotFound
 from headgate.systems.activity_streams import stored_details
 from headgate.systems.activity_streams.names import ACTIVITIES, LIVE, activity_id, details_id
+from headgate.types import Connection
 
 #: An earlier time of an event is not believed: Strava had no webhooks then.
 EVENT_TIME_MIN = 1_000_000_000

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from headgate import Context, Lane, NewItem, Record
-from headgate.connectors.strava.activities import PER_PAGE, StravaActivity, list_activities
+from headgate.connectors.strava import PER_PAGE, StravaActivity, list_activities
 from headgate.systems.activity_streams.names import ACTIVITIES, COLLECTION, activity_id, details_id
 
 #: The list starts this far in the future: athletes' clocks and Strava's may be ahead of ours.

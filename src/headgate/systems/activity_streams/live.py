@@ -12,18 +12,9 @@ from datetime import timedelta
 
 import msgspec
 
-from headgate import (
-    ApiSource,
-    Chunk,
-    Context,
-    Document,
-    FetchedItems,
-    Item,
-    Lane,
-    Progress,
-    Retryable,
-)
-from headgate.connectors.strava.activities import parse_activity, read_activity
+from headgate import ApiSource, Chunk, Context, Document, FetchedItems, Item, Lane, Progress
+from headgate.connectors.strava import parse_activity, read_activity
+from headgate.errors import Retryable
 from headgate.systems.activity_streams.backfill import (
     Cursor,
     after_page,

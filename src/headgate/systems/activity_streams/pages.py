@@ -12,7 +12,7 @@ import msgspec
 from fastapi import Request
 from fastapi.responses import Response
 
-from headgate import Item, ItemState, format_time
+from headgate import Item, ItemState
 from headgate.systems.activity_streams.documents import HINTS, Hint, detail_text
 from headgate.systems.activity_streams.downsampling import TIME
 from headgate.systems.activity_streams.names import ACTIVITY_LINK, ACTIVITY_PATH
@@ -29,19 +29,18 @@ from headgate.systems.activity_streams.serving import (
     downsample,
     streams_response,
 )
-from headgate.toolkit.pages.rendering import (
+from headgate.toolkit import Site, format_time, note_visit
+from headgate.toolkit.pages import (
     FRAGMENT_HEADER,
     POLL_RESTING_S,
     POLL_WORKING_S,
     Mark,
+    PageRouter,
     Pages,
     Tile,
     etag,
     page_response,
 )
-from headgate.toolkit.pages.router import PageRouter
-from headgate.toolkit.site import Site
-from headgate.toolkit.visits import note_visit
 
 CHART_POINTS = RESOLUTIONS["medium"]
 TABLE_POINTS = 50

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from headgate import Mode, Schedule
 from headgate.systems.activity_streams.names import LIVE
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
-from headgate.toolkit.schedules import schedule_from_settings
+from headgate.toolkit import schedule_from_settings
 
 
 def schedules(settings: ActivityStreamsSettings) -> Sequence[Schedule]:

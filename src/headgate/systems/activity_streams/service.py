@@ -5,29 +5,14 @@ from datetime import datetime
 
 import msgspec
 
-from headgate import (
-    ActiveJobExists,
-    App,
-    Connection,
-    InvalidInput,
-    Item,
-    ItemState,
-    Job,
-    JobState,
-    JsonObject,
-    Lane,
-    Mode,
-    NotFound,
-    StoredDocument,
-    SubmitResult,
-    WindowUse,
-)
-from headgate.connectors.strava.api import NAME
-from headgate.connectors.strava.streams import StreamAttributes
+from headgate import App, InvalidInput, Item, ItemState, JobState, JsonObject, Lane, Mode, NotFound
+from headgate.connectors.strava import NAME, StreamAttributes
+from headgate.errors import ActiveJobExists
 from headgate.systems.activity_streams import stored_details
 from headgate.systems.activity_streams.events import StravaEvent, WebhookHandler, WebhookResult
 from headgate.systems.activity_streams.listing import OVERLAP
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS
+from headgate.types import Connection, Job, StoredDocument, SubmitResult, WindowUse
 
 LIST_MAX = 1000
 #: How many live jobs are searched for the last list; if none has one, everything is listed.

@@ -14,12 +14,13 @@ import msgspec
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from headgate import InvalidInput, explain_item
-from headgate.connectors.strava.api import NAME
+from headgate import InvalidInput
+from headgate.connectors.strava import NAME
 from headgate.systems.activity_streams.documents import HINTS
 from headgate.systems.activity_streams.downsampling import METHOD, pick_points
 from headgate.systems.activity_streams.service import StreamDocument, Streams
 from headgate.systems.activity_streams.splicing import splice
+from headgate.toolkit import explain_item
 
 #: The channels that Strava may have.
 CHANNELS = (

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator
 
-from headgate.connectors.settings import refuse_both
-from headgate.connectors.strava.settings import StravaSettings
+from headgate.connectors import refuse_both
+from headgate.connectors.strava import StravaSettings
 
 
 def _url_safe(value: SecretStr) -> SecretStr:

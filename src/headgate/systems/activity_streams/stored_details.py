@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from operator import itemgetter
 
-from headgate import App, Item, JsonObject, from_json
+from headgate import App, Item, JsonObject
 from headgate.systems.activity_streams.names import (
     LIVE,
     STREAMS,
@@ -12,6 +12,7 @@ from headgate.systems.activity_streams.names import (
     details_id,
     strava_id,
 )
+from headgate.toolkit import from_json
 
 #: An activity's id, the time of the details, and the details.
 ActivityDetails = tuple[str, datetime, JsonObject]

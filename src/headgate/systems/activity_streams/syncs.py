@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from headgate import Collection, ItemRetryPolicy, Lane, Mode, RetryPolicy, Sync
-from headgate.connectors.strava import StravaApi
-from headgate.connectors.strava.api import READ_SCOPES
+from headgate.connectors.strava import READ_SCOPES, StravaApi
 from headgate.systems.activity_streams.attempts import log_attempt
 from headgate.systems.activity_streams.backfill import StravaStreams
 from headgate.systems.activity_streams.live import StravaLive

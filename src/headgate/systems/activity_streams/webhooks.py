@@ -23,15 +23,14 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import SecretStr
 from starlette.responses import Response
 
-from headgate import StoreUnavailable, get_logger, to_json
+from headgate.errors import StoreUnavailable
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.log_events import StreamsLogEvent
 from headgate.systems.activity_streams.names import NAME
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
-from headgate.toolkit.api import bodies
-from headgate.toolkit.api.problems import ProblemError
-from headgate.toolkit.api.route import TheApp
+from headgate.toolkit import get_logger, to_json
+from headgate.toolkit.api import ProblemError, TheApp, check_body
 
 PATH = "/webhooks/strava"
 #: An event has a few hundred bytes.
@@ -112,7 +111,7 @@ async def _read(request: Request) -> StravaEvent:
     body = await request.body()
     if len(body) > BODY_BYTES_MAX:
         raise ProblemError("payload_too_large", f"an event has at most {BODY_BYTES_MAX:,} bytes")
-    await bodies.check(request)
+    await check_body(request)
     try:
         heard = msgspec.json.decode(body, type=StravaEvent)
     except msgspec.ValidationError as error:

@@ -12,17 +12,31 @@ from headgate.systems.daily_checkins.documents import (
     StartImport,
 )
 from headgate.systems.daily_checkins.service import CheckIns, cursor_of
-from headgate.toolkit.api import responses
-from headgate.toolkit.api import route as api
-from headgate.toolkit.api.documents import JobModel, Name
-from headgate.toolkit.api.jobs import ACCEPTED, NOT_MODIFIED, Limit, accepted_response
+from headgate.toolkit.api import (
+    ACCEPTED,
+    IDEMPOTENT,
+    NOT_MODIFIED,
+    IfNoneMatch,
+    JobKey,
+    JobModel,
+    Limit,
+    Name,
+    TheApp,
+    TheCaller,
+    accepted_response,
+    etag_response,
+    get_problems,
+    json_response,
+    post_problems,
+    router,
+)
 
 #: Longer than the longest id with its time.
 _CURSOR_LENGTH_MAX = 300
 CheckInId = Annotated[Name, Path(description="The check-in.")]
 TheUser = Annotated[Name | None, Query(description="An admin's key has to name one.")]
 
-routes = api.router("/v1/check-ins", "Check-ins")
+routes = router("/v1/check-ins", "Check-ins")
 
 
 @routes.get(
@@ -30,11 +44,11 @@ routes = api.router("/v1/check-ins", "Check-ins")
     operation_id="list_check_ins",
     summary="List a user's check-ins",
     response_model=CheckInPageModel,
-    responses=api.get_problems(),
+    responses=get_problems(),
 )
 async def list_check_ins(
-    app: api.TheApp,
-    caller: api.TheCaller,
+    app: TheApp,
+    caller: TheCaller,
     user_id: TheUser = None,
     limit: Limit = 50,
     after: Annotated[
@@ -46,7 +60,7 @@ async def list_check_ins(
     owner = caller.require_user(user_id)
     found = await CheckIns(app).list(user_id=owner, limit=limit + 1, before=after)
     more = cursor_of(found[limit - 1]) if len(found) > limit else None
-    return responses.json_response({"data": found[:limit], "next_cursor": more})
+    return json_response({"data": found[:limit], "next_cursor": more})
 
 
 @routes.post(
@@ -55,17 +69,17 @@ async def list_check_ins(
     summary="Import a user's new check-ins now",
     status_code=202,
     response_model=JobModel,
-    dependencies=[api.IDEMPOTENT],
+    dependencies=[IDEMPOTENT],
     responses={
         **ACCEPTED,
-        **api.post_problems("plan_required", "active_job_exists", "not_connected", "not_found"),
+        **post_problems("plan_required", "active_job_exists", "not_connected", "not_found"),
     },
 )
 async def import_check_ins(
     request: Request,
-    app: api.TheApp,
-    caller: api.TheCaller,
-    key: api.JobKey,
+    app: TheApp,
+    caller: TheCaller,
+    key: JobKey,
     body: Annotated[StartImport | None, Body()] = None,
 ) -> Response:
     """The schedule does the same. An import that is active is left alone: it is `job_id` then."""
@@ -84,18 +98,18 @@ async def import_check_ins(
     operation_id="get_check_in_import",
     summary="Get how far a user's check-ins are imported",
     response_model=ImportStatusModel,
-    responses={**NOT_MODIFIED, **api.get_problems()},
+    responses={**NOT_MODIFIED, **get_problems()},
 )
 async def get_import(
     request: Request,
-    app: api.TheApp,
-    caller: api.TheCaller,
+    app: TheApp,
+    caller: TheCaller,
     user_id: TheUser = None,
-    if_none_match: api.IfNoneMatch = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """How many there are, and what the last import did; `/v1/jobs/{id}` has all of that job."""
     status = await CheckIns(app).status(user_id=caller.require_user(user_id))
-    return responses.etag_response(request, status)
+    return etag_response(request, status)
 
 
 @routes.get(
@@ -103,16 +117,16 @@ async def get_import(
     operation_id="get_check_in",
     summary="Get a check-in",
     response_model=CheckInModel,
-    responses={**NOT_MODIFIED, **api.get_problems("not_found")},
+    responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_check_in(
     request: Request,
-    app: api.TheApp,
-    caller: api.TheCaller,
+    app: TheApp,
+    caller: TheCaller,
     check_in_id: CheckInId,
     user_id: TheUser = None,
-    if_none_match: api.IfNoneMatch = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Shows it with everything that Foursquare says of it."""
     owner = caller.require_user(user_id)
-    return responses.etag_response(request, await CheckIns(app).get(check_in_id, user_id=owner))
+    return etag_response(request, await CheckIns(app).get(check_in_id, user_id=owner))

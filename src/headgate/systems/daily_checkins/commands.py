@@ -4,19 +4,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headgate import ActiveJobExists, App, Conflict, format_time
+from headgate import App, Conflict
+from headgate.errors import ActiveJobExists
 from headgate.systems.daily_checkins.names import LIST_MAX
-from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.loading import (
+from headgate.toolkit import format_time
+from headgate.toolkit.commands import (
     AppOption,
     DatabaseOption,
     JsonOption,
+    amount,
+    example,
     load_app,
+    messages,
+    out,
+    print_json,
+    print_status,
+    print_table,
     run,
     run_list,
+    watch,
+    watch_json,
 )
-from headgate.toolkit.commands.output import amount, messages, out, print_json, print_table
-from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
 # The database's library takes long to load, so each command imports what it runs.
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from headgate.systems.daily_checkins.service import (
     ImportSummary,
     Venue,
 )
-from headgate.toolkit.api.documents import Name, request_config
-from headgate.toolkit.api.models import fields_of, make_model, model_of
+from headgate.toolkit.api import Name, fields_of, make_model, model_of, request_config
 
 _AT = datetime(2026, 1, 1, 2, tzinfo=UTC)
 _VENUE = Venue(

@@ -7,7 +7,7 @@ from prometheus_client import Metric
 
 from headgate import App
 from headgate.systems.daily_checkins import tables
-from headgate.toolkit.metrics import gauge
+from headgate.toolkit import gauge
 
 DAY = timedelta(days=1)
 

@@ -1,7 +1,9 @@
 """Logs the start and the end of every import, with how many check-ins are new."""
 
-from headgate import Job, JobState, get_logger
+from headgate import JobState
 from headgate.systems.daily_checkins.log_events import CheckinsLogEvent
+from headgate.toolkit import get_logger
+from headgate.types import Job
 
 _log = get_logger(__name__)
 

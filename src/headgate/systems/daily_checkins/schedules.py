@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from headgate import Mode, Schedule
 from headgate.systems.daily_checkins.names import SYNC
 from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
-from headgate.toolkit.schedules import schedule_from_settings
+from headgate.toolkit import schedule_from_settings
 
 NAME = "daily-check-ins"
 #: An import with nothing new takes one request.

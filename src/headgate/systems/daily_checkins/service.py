@@ -9,19 +9,11 @@ import msgspec
 from msgspec import Meta
 from sqlalchemy import Row
 
-from headgate import (
-    App,
-    ConnectionState,
-    InvalidInput,
-    Job,
-    JobState,
-    Mode,
-    NotFound,
-    SubmitResult,
-)
-from headgate.connectors.foursquare.api import NAME
+from headgate import App, ConnectionState, InvalidInput, JobState, Mode, NotFound
+from headgate.connectors.foursquare import NAME
 from headgate.systems.daily_checkins import tables
 from headgate.systems.daily_checkins.names import LIST_MAX, SYNC
+from headgate.types import Job, SubmitResult
 
 #: Seconds since 1970, up to a year that has four digits, and an id.
 _CURSOR = re.compile(r"([0-9]{1,11})-([^\x00]+)", re.ASCII)

@@ -5,8 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from headgate.connectors.foursquare.checkins import OVERLAP
-from headgate.connectors.foursquare.settings import FoursquareSettings
+from headgate.connectors.foursquare import OVERLAP, FoursquareSettings
 
 _HOUR = timedelta(hours=1)
 

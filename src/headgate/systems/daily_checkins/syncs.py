@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from headgate import Mode, RetryPolicy, Sync
-from headgate.connectors.foursquare import FoursquareApi, FoursquareCheckins
-from headgate.connectors.foursquare.checkins import OVERLAP
+from headgate.connectors.foursquare import OVERLAP, FoursquareApi, FoursquareCheckins
 from headgate.systems.daily_checkins.names import SYNC
 from headgate.systems.daily_checkins.reporting import log_end, log_start
 from headgate.systems.daily_checkins.settings import DailyCheckinsSettings

@@ -28,8 +28,9 @@ from sqlalchemy import (
     tuple_,
 )
 
-from headgate import Record, RecordCounts, TableBatch, content_hash, to_json
-from headgate.connectors.foursquare.checkin import FoursquareVenue, parse_checkin
+from headgate import Record, RecordCounts, TableBatch
+from headgate.connectors.foursquare import FoursquareVenue, parse_checkin
+from headgate.toolkit import content_hash, to_json
 from headgate.toolkit.tables import BatchStatement, Insert, UtcTime, by_key, insert_many
 
 #: The most rows that one transaction erases, so that others get their turn between.
@@ -94,7 +95,7 @@ class CheckinTable:
         # In one order by whoever writes them, so that two transactions with the same check-ins do
         # not wait for each other.
         rows = [_row(batch, each) for each in sorted(batch.records, key=lambda each: each.key)]
-        known = {row.id: row.hash for result in _hashes.run(tx, rows) for row in result}
+        known = {row_id: row_hash for row_id, row_hash in _hashes.run(tx, rows)}
         changed = [row for row in rows if known.get(row["id"]) != row["hash"]]
         _upsert.run(tx, changed)
         updated = sum(row["id"] in known for row in changed)

@@ -6,7 +6,7 @@ with `HEADGATE_SYSTEMS=health-history`, or use it in an application of your own:
     app = headgate.App("sqlite:///headgate.db", systems=[system], entitlement=headgate.paid_history)
 """
 
-from headgate import Command, System
+from headgate import System
 
 _HERE = "headgate.systems.health_history"
 
@@ -17,11 +17,4 @@ system = System(
     syncs=f"{_HERE}.syncs:syncs",
     schedules=f"{_HERE}.schedules:schedules",
     routes=f"{_HERE}.api:routes",
-    commands=(
-        Command(
-            "demo",
-            f"{_HERE}.demo:demo",
-            "Import two years of history between two sandboxes, with a progress bar and a page.",
-        ),
-    ),
 )

@@ -13,39 +13,33 @@ from fastapi import Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate import (
-    App,
-    InvalidInput,
-    Job,
-    JobRequest,
-    JobState,
-    JobStatus,
-    JobView,
-    JsonObject,
-    Mode,
-    NotFound,
-)
-from headgate.toolkit.api import examples, responses
-from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Day, Name, request_config, view_for_caller
-from headgate.toolkit.api.jobs import (
+from headgate import App, InvalidInput, JobRequest, JobState, JsonObject, Mode, NotFound
+from headgate.toolkit.api import (
+    IDEMPOTENT,
+    JOB_EXAMPLE,
     JOB_ID,
     NOT_MODIFIED,
     After,
-    Limit,
-    start_job,
-)
-from headgate.toolkit.api.models import fields_of, make_model
-from headgate.toolkit.api.route import (
-    IDEMPOTENT,
+    Caller,
+    Day,
     IfNoneMatch,
     JobKey,
+    Limit,
+    Name,
     TheApp,
     TheCaller,
+    etag_response,
+    fields_of,
     get_problems,
+    json_response,
+    make_model,
     post_problems,
+    request_config,
     router,
+    start_job,
+    view_for_caller,
 )
+from headgate.types import Job, JobStatus, JobView
 
 TheirJobId = Annotated[str, Path(alias="jobId", pattern=JOB_ID, description="The job.")]
 _CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
@@ -142,19 +136,19 @@ _WHOLE = _LINE | {theirs: _FIELDS[ours] for theirs, ours in MORE_NAMES.items()}
 HistoricalLine = make_model(
     "HistoricalLine",
     "A job in a list, in the specification's words.",
-    _to_historical_line(examples.JOB),
+    _to_historical_line(JOB_EXAMPLE),
     _LINE,
 )
 HistoricalJob = make_model(
     "HistoricalJob",
     "A job's status, in the specification's words.",
-    _to_historical_job(examples.JOB),
+    _to_historical_job(JOB_EXAMPLE),
     _WHOLE,
 )
 HistoricalPage = make_model(
     "HistoricalPage",
     "Jobs, the newest first.",
-    _to_historical_page([examples.JOB], None),
+    _to_historical_page([JOB_EXAMPLE], None),
     {"data": (list[HistoricalLine], ...), "next_cursor": (str | None, ...)},  # type: ignore[valid-type]
 )
 
@@ -193,7 +187,7 @@ async def start(
         job = await start_job(app, caller, wanted)
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/jobs/{job.id}/status"}
-    return responses.etag_response(
+    return etag_response(
         request, _to_historical_job(view_for_caller(status, caller)), status=202, headers=location
     )
 
@@ -217,9 +211,7 @@ async def list_jobs(
         user_id=caller.visible_user(user_id), mode=Mode.HISTORY, limit=limit + 1, before=after
     )
     views = await app.jobs.views(jobs[:limit])
-    return responses.json_response(
-        _to_historical_page(views, views[-1].id if len(jobs) > limit else None)
-    )
+    return json_response(_to_historical_page(views, views[-1].id if len(jobs) > limit else None))
 
 
 @routes.get(
@@ -239,7 +231,7 @@ async def status(
     """Ask again after `poll_after_s`, with the ETag: an unchanged document is not sent again."""
     await _check(app, job_id, caller)
     found = await app.jobs.status(job_id, user_id=caller.owner)
-    return responses.etag_response(request, _to_historical_job(view_for_caller(found, caller)))
+    return etag_response(request, _to_historical_job(view_for_caller(found, caller)))
 
 
 async def _check(app: App, job_id: str, caller: Caller) -> None:
@@ -254,7 +246,7 @@ async def _control_job(
     await _check(app, job_id, caller)
     job = await control(job_id, user_id=caller.owner)
     found = await app.jobs.status(job.id, user_id=caller.owner)
-    return responses.etag_response(request, _to_historical_job(view_for_caller(found, caller)))
+    return etag_response(request, _to_historical_job(view_for_caller(found, caller)))
 
 
 @routes.post(

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from headgate import Mode, Schedule
-from headgate.connectors.fitbit.days import ROLLUPS
+from headgate.connectors.fitbit import ROLLUPS
 from headgate.systems.health_history.settings import HealthHistorySettings
 from headgate.systems.health_history.syncs import LIVE
-from headgate.toolkit.schedules import schedule_from_settings
+from headgate.toolkit import schedule_from_settings
 
 
 def schedules(settings: HealthHistorySettings) -> Sequence[Schedule]:

@@ -2,10 +2,9 @@
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from headgate.connectors.fitbit.recent import DAYS_MAX
-from headgate.connectors.fitbit.settings import FitbitSettings
-from headgate.connectors.settings import refuse_both
-from headgate.connectors.strava.settings import StravaSettings
+from headgate.connectors import refuse_both
+from headgate.connectors.fitbit import DAYS_MAX, FitbitSettings
+from headgate.connectors.strava import StravaSettings
 
 #: The days that the live sync reads, today included: most wearables are synced within two days.
 LIVE_DAYS = 3

@@ -7,10 +7,8 @@ other knows of it.
 from collections.abc import Sequence
 
 from headgate import DayCost, Lane, Mode, Sync
-from headgate.connectors.fitbit import FitbitApi, FitbitDays, FitbitRecent
-from headgate.connectors.fitbit.days import ROLLUPS
-from headgate.connectors.strava import StravaApi, StravaUploads
-from headgate.connectors.strava.api import UPLOAD_SCOPES
+from headgate.connectors.fitbit import ROLLUPS, FitbitApi, FitbitDays, FitbitRecent
+from headgate.connectors.strava import UPLOAD_SCOPES, StravaApi, StravaUploads
 from headgate.systems.health_history.settings import LIVE_DAYS, HealthHistorySettings
 
 NAME, LIVE = "health-history", "health-history-live"

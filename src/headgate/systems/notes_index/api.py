@@ -10,7 +10,8 @@ from fastapi import APIRouter, Body, Path, Query, Request
 from pydantic import BaseModel, Field, StrictBool, StrictInt, field_validator
 from starlette.responses import Response
 
-from headgate import ActiveJobExists, App, InvalidInput, Job, JobEvent, Mode
+from headgate import App, InvalidInput, Mode
+from headgate.errors import ActiveJobExists
 from headgate.systems.notes_index import examples
 from headgate.systems.notes_index.run_view import (
     STATUS_OF,
@@ -23,31 +24,39 @@ from headgate.systems.notes_index.run_view import (
 from headgate.systems.notes_index.search import LIMIT_MAX, QUERY_LENGTH_MAX, NoteHits
 from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
 from headgate.systems.notes_index.settings import ClearBy, NotesIndexSettings
-from headgate.toolkit.api import responses
-from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Name, request_config, view_for_caller
-from headgate.toolkit.api.event_stream import (
-    EVENT_ID_MAX,
-    VARY,
-    LastEventId,
-    encode_frame,
-    stream_content,
-    wants_stream,
-)
-from headgate.toolkit.api.job_stream import job_stream, shown_to
-from headgate.toolkit.api.jobs import JOB_ID, NOT_MODIFIED, PAGE_MAX, After, Limit
-from headgate.toolkit.api.models import make_model, model_of
-from headgate.toolkit.api.problems import ProblemError
-from headgate.toolkit.api.route import (
+from headgate.toolkit.api import (
     IDEMPOTENT,
+    JOB_ID,
+    NOT_MODIFIED,
+    PAGE_MAX,
+    VARY,
+    After,
+    AfterEvent,
+    Caller,
     IfNoneMatch,
     JobKey,
+    LastEventId,
+    Limit,
+    Name,
+    ProblemError,
     TheApp,
     TheCaller,
+    encode_frame,
+    etag_response,
+    events_response,
     get_problems,
+    json_response,
+    make_model,
+    model_of,
     post_problems,
+    request_config,
     router,
+    shown_to,
+    stream_job,
+    view_for_caller,
+    wants_stream,
 )
+from headgate.types import Job, JobEvent
 
 SYSTEM = "notes-index"
 RunId = Annotated[str, Path(pattern=JOB_ID, description="The run.")]
@@ -134,7 +143,7 @@ async def _response(
 ) -> Response:
     [document] = await _documents(app, caller, [job])
     headers = {"Location": f"/sync/runs/{job.id}"} if status == 202 else {}
-    return responses.etag_response(request, document, status=status, headers=headers)
+    return etag_response(request, document, status=status, headers=headers)
 
 
 # ---- starting and cancelling -------------------------------------------------------------------
@@ -271,7 +280,7 @@ async def status(
         user_id=caller.require_user(user_id), connection_id=connection_id
     )
     if job is None:
-        return responses.etag_response(request, Run(status=RunStatus.IDLE))
+        return etag_response(request, Run(status=RunStatus.IDLE))
     return await _response(request, app, caller, job)
 
 
@@ -299,7 +308,7 @@ async def list_runs(
     )
     page = await _documents(app, caller, jobs[:limit])
     more = page[-1].run_id if len(jobs) > limit else None
-    return responses.json_response(RunPage(data=page, next_cursor=more))
+    return json_response(RunPage(data=page, next_cursor=more))
 
 
 @_runs.get(
@@ -336,10 +345,7 @@ def _end_frame(job: Job) -> bytes:
     summary="List a run's events, in order, or stream them",
     response_model=EventPageModel,
     responses={
-        200: {
-            "description": "A page of events; or a stream of them, if `Accept` asks for one.",
-            "content": stream_content(encode_frame("batch_complete", examples.EVENT, id=7)),
-        },
+        200: events_response(encode_frame("batch_complete", examples.EVENT, id=7)),
         **get_problems("not_found", "too_many_streams"),
     },
 )
@@ -349,19 +355,19 @@ async def events(
     caller: TheCaller,
     run_id: RunId,
     limit: Limit = PAGE_MAX,
-    after: Annotated[int, Query(ge=0, le=EVENT_ID_MAX, description="`next_cursor`.")] = 0,
+    after: AfterEvent = 0,
     last_event_id: LastEventId = None,
 ) -> Response:
     """With `Accept: text/event-stream` it streams, after `Last-Event-ID`, until the run ends."""
     job = await NotesIndex(app).get(run_id, user_id=caller.owner)
     if wants_stream(request.headers.get("accept", "")):
         begin = after if last_event_id is None else last_event_id
-        return await job_stream(request, caller, job.id, after=begin, frame=_frame, end=_end_frame)
+        return await stream_job(request, caller, job.id, after=begin, frame=_frame, end=_end_frame)
     found = await app.jobs.events(job.id, after=after, limit=limit + 1)
     page = [shown_to(caller, each) for each in found[:limit]]
     more = str(page[-1].id) if len(found) > limit else None
     data = [{"id": each.id, **event_document(each.kind, each.data, each.at)} for each in page]
-    return responses.json_response({"data": data, "next_cursor": more}, headers=VARY)
+    return json_response({"data": data, "next_cursor": more}, headers=VARY)
 
 
 # ---- searching ---------------------------------------------------------------------------------
@@ -386,7 +392,7 @@ async def search(
     hits = await NotesIndex(app).search(
         q, user_id=caller.require_user(user_id), connection_id=connection_id, limit=limit
     )
-    return responses.json_response(hits)
+    return json_response(hits)
 
 
 routes = APIRouter()

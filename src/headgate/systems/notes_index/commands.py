@@ -7,26 +7,31 @@ from typing import Annotated, TypeVar
 import msgspec
 import typer
 
-from headgate import App, ConfirmationMissing, InvalidInput, Job, JobState, Mode, NotConnected
+from headgate import App, InvalidInput, JobState, Mode
+from headgate.errors import ConfirmationMissing, NotConnected
 from headgate.systems.notes_index import system
 from headgate.systems.notes_index.printing import print_hits, print_run, print_runs
 from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, run_of
 from headgate.systems.notes_index.search import LIMIT_MAX, NoteHits
 from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
 from headgate.systems.notes_index.source import epoch_ms
-from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.loading import (
+from headgate.toolkit.commands import (
+    ENDED_BADLY,
+    STILL_RUNNING,
     AppOption,
     DatabaseOption,
     JsonOption,
+    example,
     load_app,
     log_errors_only,
+    messages,
+    parse_time,
+    print_json,
     run,
     run_list,
+    watch,
 )
-from headgate.toolkit.commands.output import messages, print_json
-from headgate.toolkit.commands.parsing import parse_time
-from headgate.toolkit.commands.watching import ENDED_BADLY, STILL_RUNNING, watch
+from headgate.types import Job
 
 T = TypeVar("T")
 

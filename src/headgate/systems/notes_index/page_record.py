@@ -5,8 +5,7 @@ from typing import Self, TypeAlias
 import msgspec
 
 from headgate import Record
-from headgate.connectors.roam.linearise import LinearText
-from headgate.connectors.roam.tree import RoamPage
+from headgate.connectors.roam import LinearText, RoamPage
 from headgate.systems.notes_index.plan import PageState, page_key
 
 

@@ -10,7 +10,7 @@ from typing import Self
 import msgspec
 
 from headgate import Json, JsonObject, Mode, Record
-from headgate.connectors.roam.pages import ListedPage
+from headgate.connectors.roam import ListedPage
 
 #: How many pages one record of a plan names.
 PART_PAGES = 1_000

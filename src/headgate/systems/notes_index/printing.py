@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from rich.table import Table
 from rich.text import Text
 
-from headgate import Mode, format_time
+from headgate import Mode
 from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, RunSummary
 from headgate.systems.notes_index.search import NoteHit
-from headgate.toolkit.commands.output import amount, messages, out
+from headgate.toolkit import format_time
+from headgate.toolkit.commands import amount, messages, out
 
 _COLUMNS = ("run", "status", "mode", "user", "started (UTC)", "pages")
 #: How narrow the last column may get.

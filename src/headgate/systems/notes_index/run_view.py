@@ -8,9 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headgate import Job, JobState, JobView, JsonObject, Mode
+from headgate import JobState, JsonObject, Mode
 from headgate.systems.notes_index.plan import RunCursor
 from headgate.systems.notes_index.source import RunOptions, epoch_ms
+from headgate.types import Job, JobView
 
 
 class RunStatus(StrEnum):

@@ -6,24 +6,16 @@ from typing import Any
 
 import msgspec
 
-from headgate import (
-    App,
-    Conflict,
-    IllegalTransition,
-    InvalidInput,
-    Job,
-    JobState,
-    Mode,
-    NotFound,
-    SubmitResult,
-)
-from headgate.connectors.roam.api import NAME as ROAM
+from headgate import App, Conflict, InvalidInput, JobState, Mode, NotFound
+from headgate.connectors.roam import NAME as ROAM
 from headgate.connectors.vectors import IndexSize
+from headgate.errors import IllegalTransition
 from headgate.systems.notes_index import search
 from headgate.systems.notes_index.graph_index import GraphIndex, GraphIndexes
 from headgate.systems.notes_index.search import NoteHits
 from headgate.systems.notes_index.source import RoamNotes, RunOptions
 from headgate.systems.notes_index.syncs import NAME
+from headgate.types import Job, SubmitResult
 
 _ACTIVE = (JobState.PENDING, JobState.RUNNING, JobState.PAUSED, JobState.CANCELLING)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from headgate.connectors.roam.pages import PULL_MAX
-from headgate.connectors.roam.settings import RoamSettings
-from headgate.connectors.vectors.splitting import CHARACTERS, CHARACTERS_MAX
+from headgate.connectors.roam import PULL_MAX, RoamSettings
+from headgate.connectors.vectors import CHARACTERS, CHARACTERS_MAX
 
 
 class ClearBy(StrEnum):

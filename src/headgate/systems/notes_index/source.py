@@ -23,9 +23,7 @@ from headgate import (
     Record,
     Terminal,
 )
-from headgate.connectors.roam import RoamApi
-from headgate.connectors.roam.linearise import linearise
-from headgate.connectors.roam.pages import PulledPages, list_pages, pull_pages
+from headgate.connectors.roam import PulledPages, RoamApi, linearise, list_pages, pull_pages
 from headgate.systems.notes_index.graph_index import GraphIndex, GraphIndexes
 from headgate.systems.notes_index.page_record import GonePage, PageRecord, to_record
 from headgate.systems.notes_index.plan import (

@@ -18,11 +18,18 @@ from headgate.systems.price_history import tables
 from headgate.systems.price_history.documents import BATCH_BODY, BatchResultModel, PricePage
 from headgate.systems.price_history.prices import ID_LENGTH_MAX, read_batch
 from headgate.systems.price_history.receiving import receive
-from headgate.toolkit.api import responses
-from headgate.toolkit.api import route as api
-from headgate.toolkit.api.documents import Name
-from headgate.toolkit.api.jobs import Limit
-from headgate.toolkit.api.limits import large_body
+from headgate.toolkit.api import (
+    IDEMPOTENT,
+    Limit,
+    Name,
+    TheApp,
+    TheCaller,
+    get_problems,
+    json_response,
+    large_body,
+    post_problems,
+    router,
+)
 
 #: For a thousand items of four kilobytes.
 BATCH_BYTES_MAX = 4 * 1024 * 1024
@@ -36,7 +43,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _AN_ID: dict[str, Any] = {"min_length": 1, "max_length": ID_LENGTH_MAX, "pattern": r"^[^\x00]+$"}
 TheUser = Annotated[Name | None, Query(description="An admin's key has to name one.")]
 
-routes = api.router("/v1/price-history", "Price history")
+routes = router("/v1/price-history", "Price history")
 
 
 @routes.post(
@@ -45,13 +52,13 @@ routes = api.router("/v1/price-history", "Price history")
     summary="Store a batch of prices",
     status_code=201,
     response_model=BatchResultModel,
-    dependencies=[api.IDEMPOTENT],
-    responses=api.post_problems("conflict"),
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("conflict"),
     openapi_extra={"requestBody": BATCH_BODY},
 )
 @large_body(BATCH_BYTES_MAX)
 async def receive_prices(
-    request: Request, app: api.TheApp, caller: api.TheCaller, user_id: TheUser = None
+    request: Request, app: TheApp, caller: TheCaller, user_id: TheUser = None
 ) -> Response:
     """Stores each price once, by its run, product, source and time; safe to repeat.
 
@@ -64,10 +71,10 @@ async def receive_prices(
     # One with errors is not kept for the idempotency key: what is corrected may be sent again under
     # it, and what was accepted is known by itself.
     headers = {"Cache-Control": "no-store"} if result.errors else None
-    return responses.json_response(result, status=201, headers=headers)
+    return json_response(result, status=201, headers=headers)
 
 
-def _sender(caller: api.TheCaller, named: str | None) -> str:
+def _sender(caller: TheCaller, named: str | None) -> str:
     """Return the user whose batch it is; a key without a user has to name one.
 
     If it does not, that is a 403 and no 422: nothing is wrong with the batch, and a sender gives up
@@ -83,11 +90,11 @@ def _sender(caller: api.TheCaller, named: str | None) -> str:
     operation_id="list_prices",
     summary="List the prices that were received",
     response_model=PricePage,
-    responses=api.get_problems(),
+    responses=get_problems(),
 )
 async def list_prices(
-    app: api.TheApp,
-    caller: api.TheCaller,
+    app: TheApp,
+    caller: TheCaller,
     product_id: Annotated[
         str | None, Query(alias="productId", **_AN_ID, description="Of this product.")
     ] = None,
@@ -110,7 +117,7 @@ async def list_prices(
     )
     more = _cursor(found[limit - 1]) if len(found) > limit else None
     data = [_to_document(row) for row in found[:limit]]
-    return responses.json_response({"data": data, "next_cursor": more})
+    return json_response({"data": data, "next_cursor": more})
 
 
 def _to_document(row: Row[Any]) -> dict[str, object]:

@@ -9,43 +9,41 @@ from typing import Annotated
 import msgspec
 import typer
 
-from headgate import (
-    App,
-    DeliveryFilter,
-    DeliveryState,
-    DrainResult,
-    DrainScope,
-    InvalidInput,
-)
+from headgate import App, DeliveryFilter, DeliveryState, DrainScope, InvalidInput
 from headgate.systems.price_history import system
 from headgate.systems.price_history.settings import DEFAULT, PriceHistorySettings
 from headgate.systems.price_history.syncs import NAME
-from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.loading import (
-    AppOption,
-    DatabaseOption,
-    JsonOption,
-    load_app,
-    log_as_json,
-    log_errors_only,
-    report_errors,
-    run,
-)
-from headgate.toolkit.commands.outbox.draining import drain_targets, drain_with_progress
-from headgate.toolkit.commands.outbox.targets import (
+from headgate.toolkit.commands import (
     ApiKeyFileOption,
     ApiKeyOption,
     ApiUrlOption,
+    AppOption,
     ConfirmOption,
+    DatabaseOption,
     EnvOption,
+    JsonOption,
     RunOption,
+    amount,
     check_confirms,
     choose_target,
     choose_targets,
+    counts_text,
+    drain_targets,
+    drain_with_progress,
+    example,
+    load_app,
+    log_as_json,
+    log_errors_only,
+    messages,
+    out,
+    print_json,
+    report_errors,
+    run,
+    run_outbox_worker,
+    watch,
+    watch_json,
 )
-from headgate.toolkit.commands.outbox.worker import run_outbox_worker
-from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json
-from headgate.toolkit.commands.watching import watch, watch_json
+from headgate.types import DrainResult
 
 #: Whose scraping it is, unless somebody is named.
 USER = "scraper"

@@ -7,8 +7,7 @@ from pydantic import BaseModel, Field
 
 from headgate.systems.price_history.prices import ITEMS_MAX
 from headgate.systems.price_history.receiving import BatchResult
-from headgate.toolkit.api.documents import Page, response_config
-from headgate.toolkit.api.models import model_of
+from headgate.toolkit.api import Page, model_of, response_config
 
 _ITEM: dict[str, Any] = {
     "productId": "p-1",

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr, StringConstraints, model_validator
 
 from headgate import InvalidInput, Secret, Target
-from headgate.connectors.settings import ProviderSettings, ProviderUrl, secret
+from headgate.connectors import ProviderSettings, ProviderUrl, secret
 
 #: The target of `SYNC_API_URL`, or else of `BACKEND_API_URL`.
 DEFAULT = "default"

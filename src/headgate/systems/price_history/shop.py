@@ -7,7 +7,8 @@ the backend can be reached. The message of a page is `{"normalized": […]}`.
 from datetime import UTC
 from urllib.robotparser import RobotFileParser
 
-from headgate import ApiSource, Chunk, ChunkMessage, Context, Forbidden, Record
+from headgate import ApiSource, Chunk, ChunkMessage, Context, Record
+from headgate.errors import Forbidden
 from headgate.systems.price_history.listing import ListedPrice, read_listing
 from headgate.systems.price_history.sending import TOPIC
 

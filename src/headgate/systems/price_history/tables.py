@@ -111,7 +111,7 @@ def store(tx: Connection, user_id: str, found: Sequence[Price], now: datetime) -
     ordered = [first[identity] for identity in sorted(first)]
     _insert.run(tx, [_row(user_id, each, place, now) for place, each in enumerate(ordered)])
     asked = [_row(user_id, each, place, now) for place, each in enumerate(found)]
-    hashes = {row.place: row.hash for result in _hashes.run(tx, asked) for row in result}
+    hashes = {place: row_hash for place, row_hash in _hashes.run(tx, asked)}
     return [hashes.get(place) for place in range(len(found))]
 
 

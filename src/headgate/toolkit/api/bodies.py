@@ -17,7 +17,7 @@ DEPTH_MAX = 20
 _DIGITS_MAX = 19
 
 
-async def check(request: Request) -> None:
+async def check_body(request: Request) -> None:
     """Refuse a body that is not JSON, or that two parsers could read differently."""
     body = await request.body()
     if not body:

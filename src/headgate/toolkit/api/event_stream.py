@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
-from fastapi import Header
+from fastapi import Header, Query
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
@@ -26,7 +26,7 @@ from headgate.toolkit.serving.stopping import stopping_of
 
 MEDIA_TYPE = EventSourceResponse.media_type
 #: The highest id that a database gives an event.
-EVENT_ID_MAX = 2**63 - 1
+_ID_MAX = 2**63 - 1
 #: Open streams of one API key, in this process.
 STREAMS_MAX = 20
 #: After so long without an event a comment is sent: proxies close connections that are silent.
@@ -40,12 +40,13 @@ _JSON = "application/json"
 #: A response depends on this header where it may be a stream or a list.
 VARY = {"Vary": "Accept"}
 
+AfterEvent = Annotated[int, Query(ge=0, le=_ID_MAX, description="`next_cursor`.")]
 LastEventId = Annotated[
     int | None,
     Header(
         alias="Last-Event-ID",
         ge=0,
-        le=EVENT_ID_MAX,
+        le=_ID_MAX,
         description="For a stream: the last id that you got; the stream goes on after it.",
     ),
 ]
@@ -189,7 +190,10 @@ class EventStreamResponse(EventSourceResponse):
 # ---- for the OpenAPI document ------------------------------------------------------------------
 
 
-def stream_content(*frames: bytes) -> dict[str, Any]:
-    """Describe the `content` of a response that may be a stream, with these frames as example."""
-    example = (_RETRY + b"".join(frames)).decode()
-    return {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"stream": {"value": example}}}}
+def events_response(*frames: bytes) -> dict[str, Any]:
+    """Describe a response that may be a stream, with these frames as its example."""
+    examples = {"stream": {"value": (_RETRY + b"".join(frames)).decode()}}
+    return {
+        "description": "A page of events; or a stream of them, if `Accept` asks for one.",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": examples}},
+    }

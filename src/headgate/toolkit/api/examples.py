@@ -97,6 +97,7 @@ _GAP = day_view(_DAY.day, _DAY, destination="Archive")
 _VIEW = view_of(_JOB, now=_at(14, 31), titles=_TITLES)
 _FINISH = Finish(earliest=_at(16, day=28), likely=_at(22, day=28), latest=_at(4, day=29))
 
+#: The status of a job, as an example in the description of an API.
 JOB = status_view(_VIEW, now=_at(14, 31), finish=_FINISH, gaps=[_GAP])
 JOB_PAGE = JobPage(data=[_VIEW], next_cursor=None)
 EVENT_PAGE = EventPage(

@@ -29,7 +29,7 @@ def end_frame(job: Job) -> bytes:
     return encode_frame(END_OF_EVENTS, {"job_id": job.id, "state": job.state})
 
 
-async def job_stream(
+async def stream_job(
     request: Request,
     caller: Caller,
     job_id: str,

@@ -173,10 +173,6 @@ CODES: dict[type[HeadgateError], str] = {
     errors.StoreError: "store_error",
     errors.StoreUnavailable: "store_unavailable",
     errors.StoreFault: "store_unavailable",
-    errors.DiskFull: "store_unavailable",
-    errors.DiskReadOnly: "store_unavailable",
-    errors.DiskBroken: "store_unavailable",
-    errors.DatabaseReplaced: "store_unavailable",
     errors.SchemaBehind: "schema_mismatch",
     errors.SchemaNewer: "schema_mismatch",
     errors.SourceError: "source_failed",
@@ -303,7 +299,7 @@ def engine_problem(error: HeadgateError) -> ProblemError:
         headers["Retry-After"] = str(RETRY_AFTER_S)
     if kind.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         # The words of a database or a provider belong in the log.
-        return ProblemError(kind.code, (type(error).__doc__ or "").strip(), headers=headers)
+        return ProblemError(kind.code, error.sentence, headers=headers)
     known = {
         name: value
         for name in ("field", "job_id", "provider")

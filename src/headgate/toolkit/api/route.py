@@ -65,7 +65,7 @@ async def _admit(request: Request, handler: Handler) -> Response:
         return await handler(request)
     if caller.key.role is Role.READER:
         raise caller.deny("a reader's API key may only read")
-    await bodies.check(request)
+    await bodies.check_body(request)
     if request.method != "POST":
         return await handler(request)
 

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FAILED, USAGE, CONFIG = 1, 2, 4
+FAILED, USAGE = 1, 2
+#: The exit code if the application or its settings are wrong.
+CONFIG = 4
 #: Somebody was asked and said no, or has to confirm it first.
 DECLINED = 3
 #: Between two looks whether the database is there: at first, and at most.

@@ -19,8 +19,10 @@ BAR_WIDTH = 24
 #: How often the status is read. Faster would show nothing more on a screen.
 LOOK_EVERY_S = 0.5
 
-#: Exit codes: the job ended without success; it had not ended when the time was up.
-ENDED_BADLY, STILL_RUNNING = 5, 8
+#: The exit code if the job ended without success.
+ENDED_BADLY = 5
+#: The exit code if it had not ended when the time was up.
+STILL_RUNNING = 8
 
 
 async def watch(app: App, job_id: str, *, user_id: str | None, timeout_s: float | None) -> int:

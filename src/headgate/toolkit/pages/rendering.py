@@ -18,8 +18,10 @@ from markupsafe import Markup, escape
 from headgate.toolkit.site import Site
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
-#: How often a page polls: while work goes on, and while it waits.
-POLL_WORKING_S, POLL_RESTING_S = 5, 10
+#: How often a page polls while work goes on.
+POLL_WORKING_S = 5
+#: How often it polls while there is nothing but waiting.
+POLL_RESTING_S = 10
 #: The header by which the page's script requests only the part that changes.
 FRAGMENT_HEADER = "X-Headgate-Fragment"
 

@@ -9,13 +9,11 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from headgate.app import App
-from headgate.base.listening import ConnectionLimits, address_of, listening
+from headgate.base.listening import ConnectionLimits
 from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG, fail
 from headgate.toolkit.serving.connection_limits import LimitedConnections
 from headgate.toolkit.serving.stopping import StoppableSite
-
-__all__ = ["address_of", "build_site", "http_server", "listening", "wait_for_stop"]
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -38,7 +36,7 @@ def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
 
 
 @asynccontextmanager
-async def http_server(
+async def serve_http(
     web: "ASGIApp", listener: socket, *, stop_s: int, limits: ConnectionLimits = DEFAULT_LIMITS
 ) -> AsyncIterator[None]:
     """Serve for the length of a block; requests that run at its end get `stop_s` to finish.

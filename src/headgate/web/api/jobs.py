@@ -30,13 +30,13 @@ from headgate.toolkit.api.documents import (
     view_for_caller,
 )
 from headgate.toolkit.api.event_stream import (
-    EVENT_ID_MAX,
     VARY,
+    AfterEvent,
     LastEventId,
-    stream_content,
+    events_response,
     wants_stream,
 )
-from headgate.toolkit.api.job_stream import end_frame, event_frame, job_stream, shown_to
+from headgate.toolkit.api.job_stream import end_frame, event_frame, shown_to, stream_job
 from headgate.toolkit.api.jobs import (
     ACCEPTED,
     JOB_ID,
@@ -70,12 +70,9 @@ _TAGGED = {
         "ETag": {"description": "The version of the document.", "schema": {"type": "string"}},
     }
 }
-_STREAMED = {
-    "description": "A page of events; or a stream of them, if `Accept` asks for one.",
-    "content": stream_content(
-        *map(event_frame, examples.EVENT_PAGE.data), end_frame(examples.ENDED_JOB)
-    ),
-}
+_STREAMED = events_response(
+    *map(event_frame, examples.EVENT_PAGE.data), end_frame(examples.ENDED_JOB)
+)
 
 routes = router("/v1/jobs", "Jobs")
 
@@ -182,7 +179,7 @@ async def events(
     caller: TheCaller,
     job_id: JobId,
     limit: Limit = PAGE_MAX,
-    after: Annotated[int, Query(ge=0, le=EVENT_ID_MAX, description="`next_cursor`.")] = 0,
+    after: AfterEvent = 0,
     last_event_id: LastEventId = None,
 ) -> Response:
     """Lists what happened to the job, the oldest first.
@@ -192,7 +189,7 @@ async def events(
     """
     if wants_stream(request.headers.get("accept", "")):
         begin = after if last_event_id is None else last_event_id
-        return await job_stream(request, caller, job_id, after=begin)
+        return await stream_job(request, caller, job_id, after=begin)
     job = await app.jobs.get(job_id, user_id=caller.owner)
     entries = await app.jobs.events(job.id, after=after, limit=limit + 1)
     page = [shown_to(caller, each) for each in entries[:limit]]

@@ -5,7 +5,8 @@ from datetime import date
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from headgate import Context, Mode, ReceiptState, Response
+from headgate import Context, Mode, ReceiptState
+from headgate.connectors import Response
 from headgate.ports.transport import Request
 from tests.unit.connectors.fakes import Bench, answer
 

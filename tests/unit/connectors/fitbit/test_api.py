@@ -8,10 +8,12 @@ import msgspec
 import pytest
 from starlette.responses import Response as Sandboxed
 
-from headgate import AuthExpired, Forbidden, RateLimited, Response, Rotation, Scope, Secret
+from headgate import AuthExpired, RateLimited, Scope, Secret
+from headgate.connectors import Response, Rotation
 from headgate.connectors.fitbit.api import BUDGET, account_of, classify, fitbit
+from headgate.errors import Forbidden
 from headgate.ports.auth import Consent
-from headgate.sandbox.google_health import answers
+from headgate_sandbox.google_health import answers
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 
 BACK = "https://app.example/connected"

@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from headgate import Chunk, Malformed, Mode, ReceiptState, Response, Secret, Terminal, Transient
+from headgate import Chunk, Malformed, Mode, ReceiptState, Secret, Terminal, Transient
+from headgate.connectors import Response
 from headgate.connectors.fitbit import FitbitDays, fitbit
 from headgate.connectors.fitbit.days import GONE, NO_TRACK, NOT_EXPORTED, ROLLUPS
 from headgate.ports.transport import Request

@@ -4,21 +4,12 @@ from typing import Any
 
 import pytest
 
-from headgate import (
-    AuthExpired,
-    Forbidden,
-    Headers,
-    Malformed,
-    RateLimited,
-    Scope,
-    Secret,
-    SourceError,
-    Terminal,
-    Transient,
-)
+from headgate import AuthExpired, Malformed, RateLimited, Scope, Secret, Terminal, Transient
+from headgate.connectors import Headers
 from headgate.connectors.foursquare.api import HOURLY, account_of, classify, foursquare
 from headgate.connectors.foursquare.settings import FoursquareSettings
-from headgate.sandbox.foursquare.envelope import Envelope
+from headgate.errors import Forbidden, SourceError
+from headgate_sandbox.foursquare.envelope import Envelope
 from tests.unit.connectors.fakes import START, Bench, FakeAccess, answer
 
 API = foursquare(client_id="1", client_secret=Secret("s"))

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate import Chunk, Context, Http, Malformed, Mode, Response, Secret, Terminal
+from headgate import Chunk, Context, Malformed, Mode, Secret, Terminal
 from headgate.base.clock import ManualClock
+from headgate.connectors import Http, Response
 from headgate.connectors.foursquare import checkins, paging
 from headgate.connectors.foursquare.api import foursquare
 from headgate.connectors.foursquare.checkins import FoursquareCheckins, list_checkins

@@ -6,7 +6,8 @@ import pytest
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from headgate import File, InvalidInput
+from headgate import InvalidInput
+from headgate.connectors import File
 from headgate.connectors.http.multipart import encode
 from tests.unit.connectors.fakes import Bench
 

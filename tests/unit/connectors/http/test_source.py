@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from headgate import ApiSource, ApiToken, Budget, InvalidInput, Limit, Sync
+from headgate import ApiSource, Budget, InvalidInput, Limit, Sync
+from headgate.connectors import ApiToken
 from headgate.connectors.http.client import HttpClient
 from headgate.flow.registry import Registry
 from headgate.ports.connector import Provider

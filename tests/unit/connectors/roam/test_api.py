@@ -5,18 +5,8 @@ from typing import Any
 
 import pytest
 
-from headgate import (
-    AuthExpired,
-    Forbidden,
-    Limit,
-    Malformed,
-    RateLimited,
-    Response,
-    Scope,
-    SourceError,
-    Terminal,
-    Transient,
-)
+from headgate import AuthExpired, Limit, Malformed, RateLimited, Scope, Terminal, Transient
+from headgate.connectors import Response
 from headgate.connectors.auth.tokens import InHeader
 from headgate.connectors.http.api import Api
 from headgate.connectors.roam.api import (
@@ -28,6 +18,7 @@ from headgate.connectors.roam.api import (
     roam,
 )
 from headgate.connectors.roam.settings import RoamSettings
+from headgate.errors import Forbidden, SourceError
 from headgate.net.urls import origin_of
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from headgate import InvalidInput, Malformed, Response
+from headgate import InvalidInput, Malformed
+from headgate.connectors import Response
 from headgate.connectors.auth.tokens import InHeader
 from headgate.connectors.roam.api import SlowRequest, classify
 from headgate.connectors.roam.pages import PULL_MAX, list_pages, pull_pages

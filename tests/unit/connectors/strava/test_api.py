@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from headgate import Forbidden, Headers, RateLimited, Rotation, Scope, Secret, Terminal
+from headgate import RateLimited, Scope, Secret, Terminal
+from headgate.connectors import Headers, Rotation
 from headgate.connectors.strava.api import (
     BUDGET,
     COUNTS,
@@ -13,7 +14,8 @@ from headgate.connectors.strava.api import (
     error_of,
     strava,
 )
-from headgate.sandbox.strava import answers
+from headgate.errors import Forbidden
+from headgate_sandbox.strava import answers
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 
 URL = "https://www.strava.com"

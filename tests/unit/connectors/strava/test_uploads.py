@@ -9,17 +9,16 @@ import pytest
 from headgate import (
     AuthExpired,
     Batch,
-    BudgetSpent,
     Malformed,
     RateLimited,
     Record,
     Refusal,
-    Response,
     Secret,
     Terminal,
     Transient,
     WriteResult,
 )
+from headgate.connectors import Response
 from headgate.connectors.strava import StravaUploads, strava
 from headgate.connectors.strava.uploads import (
     FRESH_S_PATIENCE,
@@ -28,6 +27,7 @@ from headgate.connectors.strava.uploads import (
     ExerciseUpload,
     duplicate_of,
 )
+from headgate.errors import BudgetSpent
 from tests.unit.connectors.fakes import START, Answer, Bench, FakeAccess, answer
 from tests.unit.connectors.http.test_multipart import parsed
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.base.errors import DiskFull, StoreError, StoreUnavailable
+from headgate.base.errors import FaultKind, StoreError, StoreFault, StoreUnavailable
 from headgate.flow.leases.settle import SETTLE_RESTS_S, settle_surely
 from headgate.model import change
 from headgate.ports.store import Store
@@ -33,7 +33,10 @@ class SkippingClock(ManualClock):
 
 @pytest.mark.parametrize(
     ("error", "tries"),
-    [(StoreUnavailable("gone"), 1 + len(SETTLE_RESTS_S)), (DiskFull("no space is left"), 1)],
+    [
+        (StoreUnavailable("gone"), 1 + len(SETTLE_RESTS_S)),
+        (StoreFault(FaultKind.DISK_FULL, "no space is left"), 1),
+    ],
     ids=["outage", "full disk"],
 )
 async def test_an_outage_is_waited_out_and_a_full_disk_is_not(

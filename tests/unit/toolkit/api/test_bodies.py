@@ -12,7 +12,7 @@ JSON = {"Content-Type": "application/json"}
 async def refused(body: bytes, headers: dict[str, str] = JSON) -> str:
     """The kind of problem that the body is."""
     with pytest.raises(ProblemError) as caught:
-        await bodies.check(request("POST", headers=headers, body=body))
+        await bodies.check_body(request("POST", headers=headers, body=body))
     return caught.value.kind.code
 
 
@@ -21,12 +21,12 @@ async def refused(body: bytes, headers: dict[str, str] = JSON) -> str:
     [b"", b"{}", b'{"a": [1, -2.5, null, true, "\xc3\xa4"]}', b'{"n": 9223372036854775807}'],
 )
 async def test_plain_json_is_let_through(body: bytes) -> None:
-    await bodies.check(request("POST", headers=JSON, body=body))
+    await bodies.check_body(request("POST", headers=JSON, body=body))
 
 
 async def test_a_media_type_may_have_parameters() -> None:
     headers = {"Content-Type": "Application/JSON; charset=utf-8"}
-    await bodies.check(request("POST", headers=headers, body=b"{}"))
+    await bodies.check_body(request("POST", headers=headers, body=b"{}"))
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content-Type": "text/plain"}])

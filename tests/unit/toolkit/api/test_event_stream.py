@@ -12,7 +12,7 @@ from headgate.toolkit.api.event_stream import (
     EventStreams,
     Pages,
     encode_frame,
-    stream_content,
+    events_response,
     wants_stream,
 )
 from headgate.toolkit.api.problems import ProblemError
@@ -108,7 +108,7 @@ async def test_a_stream_that_cannot_be_sent_any_more_holds_nothing() -> None:
 
 
 def test_the_document_shows_frames_as_they_are_sent() -> None:
-    content = stream_content(encode_frame("submitted", {}, id=1))
+    content = events_response(encode_frame("submitted", {}, id=1))["content"]
 
     [example] = content["text/event-stream"]["examples"].values()
     assert example["value"] == "retry: 2000\n\nevent: submitted\ndata: {}\nid: 1\n\n"

@@ -76,6 +76,8 @@ def made(of: type[HeadgateError]) -> HeadgateError:
         return MADE[of]
     if issubclass(of, errors.Deferred):
         return of(QUARTER, "private words")
+    if issubclass(of, errors.StoreFault):
+        return of(errors.FaultKind.DISK_FULL, "private words")
     return of("private words")
 
 

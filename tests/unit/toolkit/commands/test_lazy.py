@@ -31,6 +31,18 @@ def test_help_of_a_command_names_the_way_to_it() -> None:
     assert "Usage: headgate migrate [OPTIONS]" in run("migrate", "-h").stdout
 
 
+@pytest.mark.parametrize("name", ["sandbox", "demo"])
+def test_without_the_sandboxes_their_commands_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("headgate.cli.main.commands_of_others", list)
+
+    result = run(name, "--help")
+
+    assert result.exit_code == 4
+    assert "install headgate[sandbox]" in result.stderr
+
+
 def test_a_mistyped_command_is_told_with_the_one_that_was_meant() -> None:
     result = run("jbo")
     assert result.exit_code == 2

@@ -10,20 +10,11 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from headgate import (
-    App,
-    Chunk,
-    ConfirmationMissing,
-    Context,
-    HeadgateError,
-    InvalidInput,
-    NotFound,
-    StoreError,
-    Sync,
-)
-from headgate import StoreUnavailable as Unavailable
+from headgate import App, Chunk, Context, HeadgateError, InvalidInput, NotFound, Sync
 from headgate.cli.main import cli
 from headgate.discovery import examine_systems
+from headgate.errors import ConfirmationMissing, StoreError
+from headgate.errors import StoreUnavailable as Unavailable
 from headgate.settings import Settings
 from headgate.toolkit.commands import loading
 from headgate.toolkit.commands.loading import (

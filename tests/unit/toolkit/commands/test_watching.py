@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from headgate import ItemState, JobState, JobStatus, Mode, Progress
+from headgate import ItemState, JobState, Mode, Progress
 from headgate.base.clock import ManualClock
 from headgate.flow.jobs.view import Reconnect, status_view, view_of
 from headgate.model.forecast import Finish
 from headgate.toolkit.commands.screen import LINE_EVERY_S, Screen, progress_text
 from headgate.toolkit.commands.watching import print_status
+from headgate.types import JobStatus
 from tests.unit.values import make_job
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

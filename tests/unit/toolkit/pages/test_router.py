@@ -7,7 +7,8 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, Response
 
-from headgate import NotFound, StoreUnavailable
+from headgate import NotFound
+from headgate.errors import StoreUnavailable
 from headgate.toolkit.links import LinkExpired, LinkInvalid
 from headgate.toolkit.pages.rendering import Pages
 from headgate.toolkit.pages.router import PageRouter

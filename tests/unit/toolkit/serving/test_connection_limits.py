@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headgate.base.listening import ConnectionLimits, listening
 from headgate.toolkit.serving.connection_limits import HEADER_BYTES_MAX
-from headgate.toolkit.serving.http_server import http_server
+from headgate.toolkit.serving.http_server import serve_http
 
 #: Short enough to wait for, in those tests that wait for it.
 SHORT_S = 0.05
@@ -104,7 +104,7 @@ class Clients:
 @asynccontextmanager
 async def serving(limits: ConnectionLimits, site: Site | None = None) -> AsyncIterator[Clients]:
     with listening("127.0.0.1", 0) as listener:
-        async with http_server(site or Site(), listener, stop_s=1, limits=limits):
+        async with serve_http(site or Site(), listener, stop_s=1, limits=limits):
             clients = Clients(listener.getsockname()[1])
             yield clients
             clients.leave()

@@ -12,15 +12,10 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from headgate import App
+from headgate.base.listening import address_of, listening
 from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG
-from headgate.toolkit.serving.http_server import (
-    address_of,
-    build_site,
-    http_server,
-    listening,
-    wait_for_stop,
-)
+from headgate.toolkit.serving.http_server import build_site, serve_http, wait_for_stop
 from headgate.toolkit.serving.stopping import stopping_of
 
 
@@ -30,7 +25,7 @@ async def test_it_serves_within_the_block_and_not_after() -> None:
     with listening("127.0.0.1", 0) as listener:
         url = address_of(listener)
         async with httpx2.AsyncClient(trust_env=False) as client:
-            async with http_server(web, listener, stop_s=1):
+            async with serve_http(web, listener, stop_s=1):
                 assert (await client.get(url)).json() == "here"
             with pytest.raises(httpx2.TransportError):
                 await client.get(url)
@@ -46,7 +41,7 @@ async def test_a_response_without_an_end_learns_of_the_servers() -> None:
     with listening("127.0.0.1", 0) as listener:
         async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
             # A minute: the test would take so long if the server had to wait for it.
-            server = http_server(endless, listener, stop_s=60)
+            server = serve_http(endless, listener, stop_s=60)
             await server.__aenter__()
             async with client.stream("GET", address_of(listener)) as answer:
                 pieces = answer.aiter_text()
