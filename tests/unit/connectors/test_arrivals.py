@@ -18,7 +18,6 @@ from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import Transient
 from headgate.base.ids import UlidIds
 from headgate.connectors.api import Api
-from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.client import HttpClient
 from headgate.flow.budget.gate import BudgetGate
 from headgate.limits.memory import MemoryLimiter
@@ -26,6 +25,7 @@ from headgate.model.budget import Budget, Limit
 from headgate.model.job import Lane
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Transport
+from headgate.testing.asgi_transport import AsgiTransport
 from tests.unit.connectors.fakes import START
 from tests.unit.connectors.test_aiohttp_transport import opened, serving
 
