@@ -65,7 +65,7 @@ coverage: $(VENV)/.ok ## Check that the tests of model, policy and flow reach ev
 	@exec $(PYTEST) -n auto -m "not slow and not thorough" $(CORE_TESTS) --cov
 
 simulate: $(VENV)/.ok ## Run the engine under faults from many seeds: SEEDS=1000
-	@exec $(BIN)/python -m headgate.simulation --seeds $(SEEDS) $(ARGS)
+	@exec $(BIN)/python -m tests.simulation --seeds $(SEEDS) $(ARGS)
 
 bench: $(VENV)/.ok ## Measure, next to the bare drivers; ARGS=--quick for a short run
 	@for name in $(BENCHES); do echo "==> $$name"; $(BIN)/python -m bench.$$name $(ARGS) || exit 1; done

@@ -14,9 +14,6 @@ from rich.table import Table
 from bench.report import console, is_quick
 from headgate import Budget, Lane, Limit
 from headgate.model.budget import BudgetRequest, Granted
-from headgate.simulation import runner
-from headgate.simulation.loop import SimulationLoop
-from headgate.simulation.virtual_clock import VirtualClock
 from headgate.store.dynamodb.address import DynamoAddress
 from headgate.store.dynamodb.attributes import Item, Key, key_of
 from headgate.store.dynamodb.client import DynamoClient
@@ -24,6 +21,9 @@ from headgate.store.dynamodb.errors import ConditionFailed
 from headgate.store.dynamodb.limiter import DynamoLimiter
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.writes import IS_NEW, Delete, Put, Update
+from headgate.testing import runner
+from headgate.testing.loop import SimulationLoop
+from headgate.testing.virtual_clock import VirtualClock
 
 #: Nothing is refused by the budget itself.
 WIDE = Budget("wide", [Limit(10**9, per="15min"), Limit(10**9, per="day")], paced=False)

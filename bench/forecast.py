@@ -46,11 +46,11 @@ from headgate.model.forecast import Finish
 from headgate.model.states import JOB
 from headgate.ports.transport import Request, Response
 from headgate.signals.local import LocalSignal
-from headgate.simulation import SimulationLoop, VirtualClock, run
-from headgate.simulation.deployment import START
 from headgate.store.sql import schema
 from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.testing import SimulationLoop, VirtualClock, run
 from headgate.types import Job
+from tests.simulation.deployment import START
 
 RUNS, RUNS_QUICK = 120, 20
 SIZES = (10, 20, 30, 60, 120, 250, 365, 730)

@@ -8,12 +8,12 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from headgate import App, Budget, JobRequest, Mode, Record, Secret, Sync
-from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.fitbit import FitbitApi, fitbit
 from headgate.connectors.strava import StravaApi, strava
 from headgate.connectors.strava.api import BUDGET
 from headgate.ports.transport import Request, Response
 from headgate.systems.health_history.syncs import LIVE, NAME, health_history, health_history_live
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Connection, Job
 from headgate_sandbox.google_health import access as google_access
 from headgate_sandbox.google_health.data_types import DATA_TYPES

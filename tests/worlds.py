@@ -18,9 +18,9 @@ from headgate.loops import liveness
 from headgate.model.job import Lane
 from headgate.model.states import JOB
 from headgate.signals.local import LocalSignal
-from headgate.simulation import SimulationLoop, VirtualClock, run
 from headgate.store.sql import schema
 from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.testing import SimulationLoop, VirtualClock, run
 from headgate.types import Job
 
 T = TypeVar("T")

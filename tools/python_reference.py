@@ -18,6 +18,7 @@ MODULES = (
     "headgate.connectors.roam",
     "headgate.connectors.strava",
     "headgate.connectors.vectors",
+    "headgate.testing",
     "headgate.toolkit",
     "headgate.toolkit.api",
     "headgate.toolkit.commands",

@@ -18,27 +18,26 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from headgate import App, JobState, Lane, LaneSize, Secret, WorkerSettings
-from headgate.connectors.asgi_transport import AsgiTransport
+from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.api import BUDGET, NAME, URL
 from headgate.model.item import Item
 from headgate.model.states import JOB, ItemState
 from headgate.ports.transport import Request
-from headgate.secrets.keys import KeyRing
-from headgate.secrets.vault import AesVault
-from headgate.simulation import SimulationLoop, VirtualClock, run
-from headgate.simulation.deployment import START, Deployment, StoreClock
-from headgate.simulation.limiter_server import LimiterServer
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.syncs import activity_streams
+from headgate.testing import SimulationLoop, VirtualClock, run
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Connection, Job
 from headgate_sandbox.kit.windows import Tally
 from headgate_sandbox.strava import access
 from headgate_sandbox.strava.sandbox import Strava
 from headgate_sandbox.strava.world import NewActivity
+from tests.simulation.deployment import START, Deployment, StoreClock
+from tests.simulation.limiter_server import LimiterServer
 
 WINDOW_S = 900.0
 DAY_S = 86_400.0

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from examples import orders_outbox, warehouse
 from headgate import App, SystemClock
-from headgate.connectors.asgi_transport import AsgiTransport
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import DrainResult
 from tests.connecting import Wire
 

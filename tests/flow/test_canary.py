@@ -20,11 +20,11 @@ from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.cli.main import cli
 from headgate.connectors import ApiToken, InQuery, Response
-from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.flow.connections.sealing import unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import AuthContext, Consent
 from headgate.ports.transport import Request
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Connection
 from headgate_sandbox.kit.faults import FaultKind
 from tests.connecting import (

@@ -12,7 +12,7 @@ from headgate.connectors.http.client import HttpClient
 from headgate.ports.auth import TokenPlacement
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Transport
-from headgate.simulation import SimulationLoop, VirtualClock, run
+from headgate.testing import SimulationLoop, VirtualClock, run
 from tests.unit.connectors.fakes import NotingGate
 from tests.worlds import START, as_test
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.types import ASGIApp, Message
 
-from headgate.simulation import run
+from headgate.testing import run
 from tests.worlds import as_test
 
 #: Makes tests of coroutine functions, which get the loop of a simulation.

@@ -7,11 +7,11 @@ import pytest
 
 from headgate import AuthExpired, Malformed, RateLimited, Secret, Transient
 from headgate.base.clock import Clock
-from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.auth.tokens import InQuery
+from headgate.connectors.auth import InQuery
 from headgate.connectors.foursquare.api import API_URL, HOURLY, foursquare
 from headgate.connectors.foursquare.checkins import list_checkins
 from headgate.errors import Forbidden, SourceError
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate_sandbox.foursquare.limits import Limits
 from headgate_sandbox.foursquare.sandbox import Foursquare
 from headgate_sandbox.foursquare.world import NewCheckin

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.simulation import SimulationLoop, VirtualClock
+from headgate.testing import SimulationLoop, VirtualClock
 from headgate_sandbox.kit.faults import Fault, FaultKind
 from tests.sandbox.clients import Client, in_virtual_time
 from tests.sandbox.toys import Toy

@@ -20,12 +20,12 @@ from headgate import (
     Transient,
 )
 from headgate.base.clock import Clock
-from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.auth.tokens import InHeader
+from headgate.connectors.auth import InHeader
 from headgate.connectors.roam.api import NAME, URL, SlowRequest, roam
 from headgate.connectors.roam.linear_text import linearise
 from headgate.connectors.roam.pages import list_pages, pull_pages
 from headgate.errors import Forbidden, SourceError
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Connection, Job
 from headgate_sandbox.kit.faults import Fault, FaultKind
 from headgate_sandbox.roam.graph import Edit, NewBlock, NewPage

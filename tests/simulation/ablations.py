@@ -10,9 +10,9 @@ from sqlalchemy import select
 
 from headgate.model import lease
 from headgate.model.lease import Change, LeasedType, LockedRow
-from headgate.simulation.worker_locks import WorkerLocks
-from headgate.simulation.workload import WORKER
 from headgate.store.sql.lease_port import SqlLeases
+from tests.simulation.worker_locks import WorkerLocks
+from tests.simulation.workload import WORKER
 
 Switch = Callable[[], AbstractContextManager[object]]
 #: So long before its end, a sweep that is too early takes a lease for over.

@@ -35,17 +35,6 @@ from headgate.model.job import Job
 from headgate.model.states import ReceiptState
 from headgate.policy import headroom, in_flight
 from headgate.ports.connector import Permit
-from headgate.simulation import VirtualClock
-from headgate.simulation.__main__ import main
-from headgate.simulation.delivery_work import DeliveryWorkload
-from headgate.simulation.host import current_host
-from headgate.simulation.item_work import ItemWorkload
-from headgate.simulation.renewal_work import RenewalWorkload
-from headgate.simulation.scenario import Ablation, play
-from headgate.simulation.schedule_work import ScheduleWorkload
-from headgate.simulation.sync_work import SyncWorkload
-from headgate.simulation.upload_work import UploadWorkload
-from headgate.simulation.workload import Workload
 from headgate.store.sql import coverage, messages, receipts, records, settle
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.item_store import SqlItems
@@ -55,6 +44,9 @@ from headgate.store.sql.settle import Settlement
 from headgate.store.sql.store import SqlStore
 from headgate.store.sql.tables import jobs
 from headgate.store.sql.tables import receipts as receipts_table
+from headgate.testing import VirtualClock
+from headgate.testing.host import current_host
+from tests.simulation.__main__ import main
 from tests.simulation.ablations import (
     Switch,
     early_expiry,
@@ -63,7 +55,15 @@ from tests.simulation.ablations import (
     no_state,
     no_token,
 )
+from tests.simulation.delivery_work import DeliveryWorkload
+from tests.simulation.item_work import ItemWorkload
+from tests.simulation.renewal_work import RenewalWorkload
+from tests.simulation.scenario import Ablation, play
+from tests.simulation.schedule_work import ScheduleWorkload
+from tests.simulation.sync_work import SyncWorkload
 from tests.simulation.tick_ablations import ticks_by_own_clock, ticks_fire_twice, torn_ticks
+from tests.simulation.upload_work import UploadWorkload
+from tests.simulation.workload import Workload
 from tests.worlds import START
 
 #: Always the same: a change that breaks one of them broke it itself.
@@ -102,7 +102,7 @@ def thorough_unless(quick: bool) -> Sequence[pytest.MarkDecorator]:
 def test_no_seed_finds_a_violation(seed: int) -> None:
     verdict = play(seed)
     assert not verdict.violations, (
-        f"replay: python -m headgate.simulation --seed {seed}\n{verdict.report}"
+        f"replay: python -m tests.simulation --seed {seed}\n{verdict.report}"
     )
     assert verdict.counts["jobs"] > 0
     assert verdict.counts["messages"] > 0

@@ -15,13 +15,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from headgate import App, Chunk, Context, RetryPolicy, Schedule, Sync, Target, Topic, Transient
 from headgate.base.errors import LimiterUnreachable
 from headgate.base.secret import Secret
-from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.errors import StoreError
 from headgate.flow.measurements import ChunkOutcome
 from headgate.loops.scheduler import Scheduler
 from headgate.model import item as change
 from headgate.model.api_key import Role
 from headgate.model.states import DELIVERY, ITEM, JOB, words
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.toolkit.metrics import gauge
 from headgate.web.metrics import PARTS, PATH, exposition
 from headgate_sandbox.price_history.sandbox import BATCH, PriceHistory

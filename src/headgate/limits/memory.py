@@ -70,7 +70,6 @@ class MemoryLimiter:
         """Do nothing: there is nothing to close."""
 
     async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
-        """Count the request, or refuse it."""
         while True:
             ledgers, now = self._of(budget, request.connection_id), self._now
             refusal = spending.refuse(budget, ledgers, request, now)
@@ -83,7 +82,6 @@ class MemoryLimiter:
                 return Unreachable(error=str(error))
 
     async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
-        """Count requests that were sent without a grant."""
         while await self._raise_headroom(budget, request, times=times):
             pass
         for _ in range(times):
@@ -103,14 +101,12 @@ class MemoryLimiter:
         return True
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot."""
         ledgers = self._of(budget, request.connection_id)
         spending.release(budget, ledgers, request, grant, self._now)
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
-        """Take over the provider's own counts."""
         ledgers = self._of(budget, request.connection_id)
         spending.observe(budget, ledgers, grant.at_ms, self._now, counts)
 
@@ -122,7 +118,6 @@ class MemoryLimiter:
         retry_after_s: float | None,
         limit: str | None = None,
     ) -> BudgetClosure:
-        """Close the budget."""
         ledgers = self._of(budget, request.connection_id)
         now = self._now
         return BudgetClosure.of(
@@ -130,7 +125,6 @@ class MemoryLimiter:
         )
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """The use of the budget."""
         ledgers = self._of(budget, connection_id or "")
         if connection_id is None:
             ledgers.pop(Scope.CONNECTION, None)

@@ -101,11 +101,9 @@ class RedisLimiter:
         self._seen: OrderedDict[str, dict[str, dict[int, int]]] = OrderedDict()
 
     async def close(self) -> None:
-        """Disconnect."""
         await self._redis.aclose()
 
     async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
-        """Count the request, or refuse it."""
         try:
             reply = await self._run("take", budget, request, grant=grant_id)
         except LimiterUnreachable as error:
@@ -127,17 +125,14 @@ class RedisLimiter:
         )
 
     async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
-        """Count requests that were sent without a grant."""
         await self._run("charge", budget, request, times=times)
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot."""
         await self._run("release", budget, request, grant=grant.id, granted_at=grant.at_ms)
 
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
-        """Take over the provider's own counts."""
         if counts:
             await self._run("observe", budget, request, granted_at=grant.at_ms, counts=dict(counts))
 
@@ -149,7 +144,6 @@ class RedisLimiter:
         retry_after_s: float | None,
         limit: str | None = None,
     ) -> BudgetClosure:
-        """Close the budget."""
         more: dict[str, Any] = {} if limit is None else {"limit": limit}
         if retry_after_s is not None:
             more["retry_after"] = round(retry_after_s * 1000)
@@ -159,7 +153,6 @@ class RedisLimiter:
         return BudgetClosure.of(int(reply["till"]), int(reply["now"]))
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """The use of the budget."""
         scopes = [s for s in budget.scopes if s is Scope.APP or connection_id is not None]
         keys = [_ledger_key(budget, scope, connection_id or "") for scope in scopes]
         reply = await self._call_in_epoch("read", keys, budget, {})

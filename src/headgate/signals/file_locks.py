@@ -30,7 +30,6 @@ class FileLocks:
 
     @property
     def held(self) -> bool:
-        """Whether this process holds its lock."""
         return self._descriptor is not None
 
     async def hold(self, worker: str) -> None:

@@ -37,7 +37,6 @@ class LocalSignal:
         """Do nothing: there is nothing to stop."""
 
     def subscribe(self, topic: str, listener: Wakeable) -> None:
-        """Nudge `listener` whenever `topic` is announced."""
         self._listeners.setdefault(topic, []).append(listener)
 
     def hint(self, topic: str) -> SignalHint | None:
@@ -47,7 +46,6 @@ class LocalSignal:
     async def announce(
         self, topic: str, due: Sequence[JobHint] = (), *, sent: bool = False
     ) -> None:
-        """Nudge all listeners of `topic`."""
         self.nudge(topic)
 
     def nudge(self, topic: str) -> None:

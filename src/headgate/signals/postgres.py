@@ -193,7 +193,6 @@ class _Listener(Service):
 
     @property
     def held(self) -> bool:
-        """Whether this process holds the lock of its worker."""
         return self._locks.held
 
     async def hold(self, worker: str) -> None:
@@ -206,7 +205,6 @@ class _Listener(Service):
             _log.warning(LogEvent.LIVENESS_UNKNOWN, error=describe_error(error))
 
     async def release(self) -> None:
-        """Free the lock."""
         try:
             async with self._session() as connection:
                 await self._locks.free(connection)

@@ -112,7 +112,6 @@ class SqsSignal(LocalSignal):
                 ) from None
 
     async def stop(self) -> None:
-        """Close the client."""
         self._client = None
         await self._closing.aclose()
 

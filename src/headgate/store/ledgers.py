@@ -65,8 +65,6 @@ class LedgerLimiter:
         """Do nothing: the application closes the database."""
 
     async def acquire(self, budget: Budget, request: BudgetRequest, *, grant_id: str) -> Answer:
-        """Count the request, or refuse it."""
-
         def take(ledgers: Mapping[Scope, Ledger], now: int) -> Answer:
             return spending.take(budget, ledgers, request, now, grant_id)
 
@@ -77,8 +75,6 @@ class LedgerLimiter:
         return answer
 
     async def charge(self, budget: Budget, request: BudgetRequest, *, times: int) -> None:
-        """Count requests that were sent without a grant."""
-
         def charge(ledgers: Mapping[Scope, Ledger], now: int) -> None:
             for _ in range(times):
                 spending.charge(budget, ledgers, request, now)
@@ -86,8 +82,6 @@ class LedgerLimiter:
         await self._run(budget, request.connection_id, charge)
 
     async def release(self, budget: Budget, request: BudgetRequest, grant: Granted) -> None:
-        """Release the slot."""
-
         def release(ledgers: Mapping[Scope, Ledger], now: int) -> None:
             spending.release(budget, ledgers, request, grant, now)
 
@@ -96,8 +90,6 @@ class LedgerLimiter:
     async def observe(
         self, budget: Budget, request: BudgetRequest, grant: Granted, counts: Mapping[str, int]
     ) -> None:
-        """Take over the provider's own counts."""
-
         def observe(ledgers: Mapping[Scope, Ledger], now: int) -> None:
             spending.observe(budget, ledgers, grant.at_ms, now, counts)
 
@@ -112,8 +104,6 @@ class LedgerLimiter:
         retry_after_s: float | None,
         limit: str | None = None,
     ) -> BudgetClosure:
-        """Close the budget."""
-
         def close(ledgers: Mapping[Scope, Ledger], now: int) -> BudgetClosure:
             until = spending.close_budget(budget, ledgers, request.kind, now, retry_after_s, limit)
             return BudgetClosure.of(until, now)
@@ -122,7 +112,6 @@ class LedgerLimiter:
         return closed
 
     async def use(self, budget: Budget, *, connection_id: str | None) -> BudgetUse:
-        """The use of the budget."""
         ledgers, now = await read_scopes(self._ledgers, budget, connection_id)
         return spending.use(budget, ledgers, now, connection_id=connection_id)
 
@@ -148,8 +137,6 @@ class LedgerMemory:
     async def extend(
         self, budget: Budget, connection_id: str, lacking: Sequence[Shortage], *, at_ms: int
     ) -> Sequence[Headroom]:
-        """Store that more requests may be granted."""
-
         def extend(ledgers: Mapping[Scope, Ledger], _: int) -> Sequence[Headroom]:
             return headroom.extend(budget, ledgers, lacking, at_ms)
 
@@ -161,15 +148,12 @@ class LedgerMemory:
     async def count_429(
         self, budget: Budget, connection_id: str, scope: Scope, *, at_ms: int
     ) -> None:
-        """Count an answer with 429."""
-
         def count(ledgers: Mapping[Scope, Ledger], _: int) -> None:
             spending.hour_of(ledgers[scope], at_ms).by_provider += 1
 
         await self._ledgers.run(LedgerOperation(budget, connection_id, count))
 
     async def ledgers(self, budget: Budget, connection_id: str | None) -> Mapping[Scope, Ledger]:
-        """The database's own ledgers of the budget."""
         found, _ = await read_scopes(self._ledgers, budget, connection_id)
         return found
 

@@ -1,6 +1,6 @@
 """The sandbox as a whole: live traffic by hand, its greeting, and a rate budget on virtual time."""
 
-from headgate.simulation import SimulationLoop, VirtualClock, run
+from headgate.testing import SimulationLoop, VirtualClock, run
 from headgate_sandbox.strava.sandbox import Strava
 from tests.sandbox.clients import Client
 from tests.sandbox.strava.worlds import START, make

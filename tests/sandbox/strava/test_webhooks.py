@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from headgate.simulation import SimulationLoop, VirtualClock, run
+from headgate.testing import SimulationLoop, VirtualClock, run
 from headgate_sandbox.kit.outbound import Reply
 from headgate_sandbox.strava.sandbox import Strava
 from headgate_sandbox.strava.webhooks import Event

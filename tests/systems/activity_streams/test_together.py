@@ -12,13 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from headgate import App, InvalidInput, JobState, System, SystemClock
-from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.strava.api import SCOPES, UPLOAD_SCOPES
 from headgate.ports.transport import Request
 from headgate.systems.activity_streams import system as activity_streams
 from headgate.systems.activity_streams.settings import ActivityStreamsSettings
 from headgate.systems.health_history import system as health_history
 from headgate.systems.health_history.settings import HealthHistorySettings
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate_sandbox.google_health import access as google_access
 from headgate_sandbox.google_health.sandbox import GoogleHealth
 from headgate_sandbox.strava import access as strava_access

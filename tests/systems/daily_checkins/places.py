@@ -12,7 +12,6 @@ from pydantic import SecretStr
 
 from headgate import App, Schedule, Secret, System, SystemClock, WorkerSettings
 from headgate.base.clock import Clock
-from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.connectors.foursquare import FoursquareApi, checkins, foursquare, paging
 from headgate.connectors.foursquare.api import API_URL, AUTH_URL, NAME
 from headgate.connectors.foursquare.paging import PAGE_MAX
@@ -23,6 +22,7 @@ from headgate.systems.daily_checkins.schedules import schedules
 from headgate.systems.daily_checkins.service import CheckIn, CheckIns
 from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
 from headgate.systems.daily_checkins.syncs import daily_checkins
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Connection, Job
 from headgate.web.server import build
 from headgate_sandbox.foursquare import access

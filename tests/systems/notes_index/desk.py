@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate import App, JobState, Secret, SystemClock, Terminal, WorkerSettings
-from headgate.connectors.asgi_transport import AsgiTransport
+from headgate.connectors.keys import KeyRing
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.connectors.roam.api import URL
 from headgate.connectors.vectors import Embedder, Vector
@@ -18,6 +18,7 @@ from headgate.systems.notes_index.service import NotesIndex, RunRequest
 from headgate.systems.notes_index.settings import ClearBy, NotesIndexSettings
 from headgate.systems.notes_index.source import RoamNotes
 from headgate.systems.notes_index.syncs import NAME, indexes_of, notes_index
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Connection, Job
 from headgate.web.server import build
 from headgate_sandbox.roam.sandbox import Roam

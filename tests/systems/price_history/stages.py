@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy import text
 
 from headgate import App, JobState, SystemClock, Target, Transient, WorkerSettings
-from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.model.api_key import Role
 from headgate.ports.transport import Request
 from headgate.systems.price_history import system
 from headgate.systems.price_history.settings import PriceHistorySettings
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Job
 from headgate_sandbox.shop.sandbox import Shop
 from tests.connecting import Wire

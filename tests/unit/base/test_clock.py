@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.base.clock import FastClock, ManualClock, SystemClock
-from headgate.simulation import SimulationLoop, run
+from headgate.testing import SimulationLoop, run
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ import pytest
 from headgate.base.clock import Clock, ManualClock
 from headgate.base.log import configure
 from headgate.base.service import FAILURE_REST_S, FAILURE_REST_S_MAX, Service
-from headgate.simulation import SimulationLoop, VirtualClock, run
+from headgate.testing import SimulationLoop, VirtualClock, run
 
 #: What one round does: it gets a clock and its number, and says how long to rest.
 Round = Callable[[Clock, int], Awaitable[float | None]]

@@ -17,15 +17,15 @@ import pytest
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import Transient
 from headgate.base.ids import UlidIds
-from headgate.connectors.asgi_transport import AsgiTransport
-from headgate.connectors.http.api import Api
-from headgate.connectors.http.client import HttpClient
+from headgate.connectors.api import Api
+from headgate.connectors.client import HttpClient
 from headgate.flow.budget.gate import BudgetGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import Budget, Limit
 from headgate.model.job import Lane
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Transport
+from headgate.testing.asgi_transport import AsgiTransport
 from tests.unit.connectors.fakes import START
 from tests.unit.net.test_aiohttp_transport import opened, serving
 

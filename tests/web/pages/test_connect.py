@@ -10,10 +10,10 @@ import pytest
 
 from headgate import ApiSource, App, JobState
 from headgate.connectors import Response
-from headgate.connectors.asgi_transport import AsgiTransport
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.ports.transport import Request
+from headgate.testing.asgi_transport import AsgiTransport
 from headgate.toolkit.links import CONNECT_PATH, PROGRESS_PATH
 from tests.connecting import STRAVA, Activities, strava_auth
 from tests.connecting import Site as Provider

@@ -135,7 +135,6 @@ class SqlErasures(SqlPort):
 
     @property
     def kinds(self) -> Sequence[str]:
-        """The kinds of rows that are stored of users, as they are exported."""
         return [each.kind for each in TABLES]
 
     begin = writes_timed(begin)

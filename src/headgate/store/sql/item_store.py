@@ -32,7 +32,6 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
         return items.settle(tx, now, batch)
 
     async def serve(self, item_id: str, *, user_id: str | None = None) -> ServedItem:
-        """The item with its document."""
         return await self.database.autocommit(
             lambda tx: documents.serve(tx, item_id, user_id=user_id), read_only=True
         )

@@ -35,7 +35,6 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
 
     @property
     def kind(self) -> LeasedType[Row, Any, Any]:
-        """The description of the leased type."""
         return self.table.kind
 
     # ---- the guarded write ---------------------------------------------------------------------
@@ -57,7 +56,6 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
     async def settle_many(
         self, batch: Sequence[tuple[AnyChange, Payload | None]], /
     ) -> Sequence[Row | None]:
-        """Apply these changes in one transaction."""
         return await self._settle_together(batch) if batch else []
 
     async def _settle_together(
@@ -91,26 +89,22 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
     # ---- extending, sweeping and reading -------------------------------------------------------
 
     async def extend(self, claims: Sequence[Claim], /, *, lease: timedelta) -> Mapping[str, Any]:
-        """Extend the leases of these claims; returns the states of the rows still so claimed."""
         table, database = self.table, self.database
         return await database.autocommit(
             lambda tx: table.extend(tx, database.moment(), claims, lease=lease)
         )
 
     async def list_expired(self, *, limit: int) -> Sequence[Row]:
-        """Rows whose lease has expired."""
         table, database = self.table, self.database
         return await database.read(
             lambda tx: table.list_expired(tx, database.moment(), limit=limit)
         )
 
     async def expire(self, worker: str, /) -> int:
-        """Let the leases of a worker that has died expire now; returns how many."""
         table, database = self.table, self.database
         return await database.autocommit(lambda tx: table.expire(tx, database.moment(), worker))
 
     async def next_sweep_s(self) -> float | None:
-        """Seconds until the first lease ends; None if nothing is claimed."""
         table, database = self.table, self.database
         # Asked in every sweep, also by an idle process.
         return await database.autocommit(
@@ -118,6 +112,5 @@ class SqlLeases(SqlPort, Generic[Row, AnyChange, Payload]):
         )
 
     async def get(self, row_id: str, /, *, user_id: str | None = None) -> Row:
-        """The row; NotFound if it does not exist or belongs to another user."""
         row: Row = await self.database.read(lambda tx: self.table.get(tx, row_id, user_id=user_id))
         return row

@@ -55,11 +55,9 @@ class SqlLimiterMemory(LedgerMemory):
         self._limiter = limiter
 
     async def has_begun(self) -> bool:
-        """Whether the limiter has ever counted requests."""
         return await self._database.read(lambda tx: budgets.has_begun(tx, self._limiter))
 
     async def note_begun(self) -> None:
-        """Store that the limiter counts requests from now on."""
         await self._database.write(
             lambda tx: budgets.note_begun(tx, self._database.moment(), self._limiter)
         )

@@ -225,7 +225,6 @@ class SqlOutbox(SqlLeases[Delivery, DeliveryChange, None]):
         self._writer = SqlOutboxWriter(clock)
 
     async def add_messages(self, new: Sequence[NewMessage]) -> Sequence[str]:
-        """Enqueue messages in a transaction of their own."""
         return await self.database.write(
             lambda tx: [self._writer.enqueue(tx, each, wake=False) for each in new]
         )

@@ -87,7 +87,6 @@ class SqlOutboxWriter:
         self._clock = clock
 
     def enqueue(self, tx: Any, new: NewMessage, *, wake: bool) -> str:
-        """Write a message and its deliveries in the transaction on `tx`; returns its id."""
         caller = caller_transaction(tx)
         try:
             message_id = write(caller, new, self._clock.now())

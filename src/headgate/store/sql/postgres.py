@@ -142,7 +142,6 @@ class PostgresDatabase(Database):
         await self.read(lambda tx: tx.execute(text("SELECT 1")))
 
     async def close(self) -> None:
-        """Close the pool."""
         await self._engine.dispose()
 
     async def write(self, operation: Operation[T]) -> T:
@@ -150,7 +149,6 @@ class PostgresDatabase(Database):
         return await self._run(self._engine.sync_engine.begin, operation)
 
     async def read(self, operation: Operation[T]) -> T:
-        """Run in a transaction of its own."""
         return await self._run(self._engine.sync_engine.connect, operation)
 
     async def autocommit(self, operation: Operation[T], *, read_only: bool = False) -> T:

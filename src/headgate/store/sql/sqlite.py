@@ -141,13 +141,11 @@ class InlineSqliteDatabase(_FileDatabase):
         self._connection: Connection | None = None
 
     async def open(self) -> None:
-        """Connect."""
         if self._connection is None:
             self._file.create()
             self._connection = self._engine.connect()
 
     async def close(self) -> None:
-        """Disconnect."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

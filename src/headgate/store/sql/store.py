@@ -73,19 +73,16 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         self._composer = composer
 
     async def submit(self, new: NewJob, hint: SignalHint | None = None) -> SubmitResult:
-        """Store a job, once per key."""
         submit = partial(jobs.submit, syncs=self._syncs, hint=hint)
         return await self.database.autocommit(lambda tx: submit(tx, self.database.moment(), new))
 
     async def submit_many(self, new: Sequence[NewJob]) -> Sequence[SubmitOutcome]:
-        """Store jobs in one transaction; the outcomes are in the same order."""
         submit = partial(bulk_submit.submit_many, wanted=new, syncs=self._syncs)
         return await self.database.write(lambda tx: submit(tx, self.database.moment()))
 
     async def claim(
         self, lane: Lane, *, worker: str, limit: int, lease: timedelta
     ) -> JobClaimResult:
-        """Claim up to `limit` due jobs of the lane and of this application's syncs."""
         if not self._syncs:
             return JobClaimResult([], None)
         claim = partial(job_claims.claim, syncs=self._syncs, worker=worker, lease=lease)
@@ -95,29 +92,24 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return _claim_result(claimed, limit)
 
     async def list_thawable(self, *, limit: int) -> Sequence[Job]:
-        """Paused jobs of this application's syncs that may go on."""
         now = self.database.moment
         return await self.database.read(
             lambda tx: recovery.list_thawable(tx, now(), syncs=self._syncs, limit=limit)
         )
 
     async def next_sweep_s(self) -> float | None:
-        """Seconds until this application's sweeper may have work."""
         now = self.database.moment
         return await self.database.autocommit(
             lambda tx: recovery.next_sweep_s(tx, now(), syncs=self._syncs), read_only=True
         )
 
     async def count_jobs(self) -> Mapping[str, Mapping[JobState, int]]:
-        """How many jobs of each of this application's syncs are in each state, zero included."""
         return await self.database.read(lambda tx: job_counts.by_state(tx, syncs=self._syncs))
 
     async def open_breakers(self) -> Mapping[str, int]:
-        """How many jobs of this application's syncs the breaker has paused, by provider."""
         return await self.database.read(lambda tx: job_counts.open_breakers(tx, syncs=self._syncs))
 
     async def oldest_due_s(self) -> Mapping[Lane, float]:
-        """How long the oldest due job of each lane has waited; 0 if none waits."""
         now = self.database.moment
         return await self.database.read(
             lambda tx: job_counts.oldest_due_s(tx, now(), syncs=self._syncs)
@@ -130,7 +122,6 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         return settle.settle(tx, now, batch, syncs=self._syncs, composer=self._composer)
 
     async def tell_paused(self, *, limit: int) -> int:
-        """Tell of jobs that are paused for long; returns how many were looked at."""
         composer, now = self._composer, self.database.moment
         if composer is None:
             return 0
@@ -174,11 +165,9 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     prune_workers = writes_timed(workers.prune)
 
     def find_fault(self) -> StoreFault | None:
-        """What is wrong with the database's disk or file, as far as this process knows."""
         return self.database.find_fault()
 
     async def free_locks(self) -> int:
-        """End transactions whose client has stopped answering."""
         return await self.database.free_locks()
 
 

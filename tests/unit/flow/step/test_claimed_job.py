@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt, Interrupted
-from headgate.simulation import SimulationLoop, VirtualClock, run
+from headgate.testing import SimulationLoop, VirtualClock, run
 from tests.unit.values import make_job
 
 SEEDS = [None, *range(8)]
