@@ -9,15 +9,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 from headgate import ApiSource, App, Chunk, Context, Limit, Record, Secret, Sync
 from headgate.connectors import OAuth2, Response
-from headgate.connectors.keys import KeyRing, new_entry
-from headgate.connectors.rates import read_all, read_list
-from headgate.connectors.vault import AesVault
+from headgate.connectors.http.rates import read_all, read_list
 from headgate.flow.connections.sealing import seal, unseal
 from headgate.model.connection import Tokens
 from headgate.ports.auth import Vault
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request, Transport
+from headgate.secrets.keys import KeyRing, new_entry
+from headgate.secrets.vault import AesVault
 from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Connection, Job
 from headgate_sandbox.strava import access

@@ -18,12 +18,13 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from headgate import App, JobState, Lane, LaneSize, Secret, WorkerSettings
-from headgate.connectors.keys import KeyRing
 from headgate.connectors.strava import strava
 from headgate.connectors.strava.api import BUDGET, NAME, URL
 from headgate.model.item import Item
 from headgate.model.states import JOB, ItemState
 from headgate.ports.transport import Request
+from headgate.secrets.keys import KeyRing
+from headgate.secrets.vault import AesVault
 from headgate.store.sql.sqlite import InlineSqliteDatabase
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id

@@ -7,7 +7,7 @@ import pytest
 
 from headgate import AuthExpired, Malformed, RateLimited, Secret, Transient
 from headgate.base.clock import Clock
-from headgate.connectors.auth import InQuery
+from headgate.connectors.auth.tokens import InQuery
 from headgate.connectors.foursquare.api import API_URL, HOURLY, foursquare
 from headgate.connectors.foursquare.checkins import list_checkins
 from headgate.errors import Forbidden, SourceError

@@ -20,7 +20,7 @@ from headgate import (
     Transient,
 )
 from headgate.base.clock import Clock
-from headgate.connectors.auth import InHeader
+from headgate.connectors.auth.tokens import InHeader
 from headgate.connectors.roam.api import NAME, URL, SlowRequest, roam
 from headgate.connectors.roam.linear_text import linearise
 from headgate.connectors.roam.pages import list_pages, pull_pages

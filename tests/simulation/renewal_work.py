@@ -17,6 +17,8 @@ from headgate.model.states import ConnectionState
 from headgate.ports.connections import NewConnection, Renewal
 from headgate.ports.connector import Chunk, ClientOptions, Context, Http
 from headgate.ports.transport import Request, Response
+from headgate.secrets.keys import KeyRing
+from headgate.secrets.vault import AesVault
 from headgate.store.sql import connections
 from headgate.store.sql.connections import SqlConnections
 from headgate.store.sql.moment import Moment

@@ -8,7 +8,7 @@ from examples.reading_list import system as example
 from examples.reading_list.settings import ReadingListSettings
 from examples.shelf import Shelf
 from headgate import App, Item, ItemState, JobState, System, SystemClock, WorkerSettings
-from headgate.connectors.keys import KeyRing
+from headgate.secrets.keys import KeyRing
 from headgate.testing.asgi_transport import AsgiTransport
 from headgate.web.server import build
 from tests.connecting import Wire, vault

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from headgate import App, JobState, Secret, SystemClock, Terminal, WorkerSettings
-from headgate.connectors.keys import KeyRing
 from headgate.connectors.roam.api import NAME as ROAM
 from headgate.connectors.roam.api import URL
 from headgate.connectors.vectors import Embedder, Vector

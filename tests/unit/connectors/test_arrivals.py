@@ -17,8 +17,8 @@ import pytest
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import Transient
 from headgate.base.ids import UlidIds
-from headgate.connectors.api import Api
-from headgate.connectors.client import HttpClient
+from headgate.connectors.http.api import Api
+from headgate.connectors.http.client import HttpClient
 from headgate.flow.budget.gate import BudgetGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import Budget, Limit

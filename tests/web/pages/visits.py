@@ -7,8 +7,8 @@ from fastapi import FastAPI
 from headgate import App
 from headgate.base.clock import Clock
 from headgate.connectors import Response
-from headgate.connectors.keys import KeyRing
 from headgate.ports.transport import Headers, Request
+from headgate.secrets.keys import KeyRing
 from headgate.testing.asgi_transport import AsgiTransport
 from headgate.toolkit.links import Links
 from headgate.toolkit.site import Site
