@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import msgspec
@@ -15,13 +15,13 @@ import msgspec
 from headgate.backends import (
     check_needs,
     configure_systems,
-    having,
     load_settings,
     open_backend,
     open_limiter,
     open_sender,
     open_transport,
     open_vault,
+    require_part,
     vault_from,
 )
 from headgate.base.clock import Clock, SystemClock
@@ -31,7 +31,7 @@ from headgate.base.process_name import ProcessName
 from headgate.flow.budget.gate import BudgetGate
 from headgate.flow.budget.service import Budgets
 from headgate.flow.connections.credentials import Credentials
-from headgate.flow.connections.rekey import Progress, RekeyResult, rekey
+from headgate.flow.connections.rekey import ProgressCallback, RekeyResult, rekey
 from headgate.flow.connections.service import Connections
 from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.items.service import Items
@@ -74,7 +74,16 @@ T = TypeVar("T")
 
 
 class App:
-    """Headgate on one database, with the systems and syncs that an application declares."""
+    """Headgate on one database, with the systems and syncs that an application declares.
+
+    It is made of
+
+    - `database`: the backend, which has all stores at one address;
+    - `registry`: the syncs of `systems` and of the application itself, with all that they declare;
+    - the runtime (`flow/runtime.py`): stores, registry, clock, budgets, … for the rules in `flow`;
+    - facades of the runtime, one for a noun: `jobs`, `records`, `outbox`, `users`, …;
+    - workers on it: `supervisor` runs the loops, `on_demand` the jobs that somebody names.
+    """
 
     #: Systems that were to be part of it and could not be started, by name, each with the reason.
     #: Whoever looked for them, such as a command, notes them here.
@@ -102,11 +111,10 @@ class App:
         """Use the database at that address: `sqlite:///file.db` or `postgresql://…`.
 
         `systems` bring syncs, tables, routes and commands; `syncs`, `topics`, `targets` and
-        `schedules` are of no system. `notifications` says who is told what has become of jobs.
-        Budgets are counted in the database, or in the Redis at the address `redis`. `entitlement`
-        decides what a user's plan includes, such as `headgate.paid_history`. `vault` encrypts the
-        credentials of users; by default the keys in the settings do. A test passes its own
-        database, transport, signal, clock and randomness.
+        `schedules` are of no system. `notifications` says who is told of jobs. Budgets are counted
+        in the database, or in the Redis at the address `redis`. `entitlement` decides what a plan
+        includes, such as `headgate.paid_history`. `vault` encrypts credentials; by default with the
+        keys in the settings. A test has its own database, transport, signal, clock and randomness.
         """
         self.clock = clock or SystemClock()
         self.rng = rng or system_random()
@@ -124,7 +132,7 @@ class App:
         composer = None if notifications is None else Composer(notifications, registry.titles)
         self._store = backend.store(registry.names, composer)
         self._limiter = open_limiter(backend, redis, self.clock, self._ids)
-        self._told_by = notifications
+        self._notification_settings = notifications
         self._targets = build_targets(self.systems.values(), topics, targets, notifications)
         check_needs(backend, self.systems.values(), registry, self._targets)
         #: Why the application cannot be opened, if it cannot.
@@ -178,7 +186,7 @@ class App:
             chunk_limits=self._worker_settings.chunk,
             targets=self._targets,
             drainer=drainer,
-            notifies=self._told_by is not None,
+            notifies=self._notification_settings is not None,
             measurements=self.measurements,
             transport=transport,
             credentials=self._credentials(vault, transport),
@@ -203,7 +211,7 @@ class App:
             return None
         sender, opened = open_sender(
             self._targets,
-            self._told_by,
+            self._notification_settings,
             self.clock,
             email_of=self.database.users.email_of,
             transport=transport,
@@ -269,12 +277,7 @@ class App:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Close the application."""
         await self.close()
 
@@ -286,7 +289,7 @@ class App:
     @property
     def items(self) -> Items:
         """Items: things that are fetched one by one."""
-        having(self.database, "items", self.database.items)
+        require_part(self.database, "items", self.database.items)
         return Items(self._runtime)
 
     @property
@@ -297,7 +300,7 @@ class App:
     @property
     def schedules(self) -> Schedules:
         """Schedules: look at them, plan, run, pause and resume them."""
-        having(self.database, "schedules", self.database.schedules)
+        require_part(self.database, "schedules", self.database.schedules)
         return Schedules(self._runtime, worker=self.name)
 
     @property
@@ -312,14 +315,14 @@ class App:
 
     @property
     def _outbox_store(self) -> OutboxStore:
-        return having(self.database, "an outbox", self.database.outbox)
+        return require_part(self.database, "an outbox", self.database.outbox)
 
     @cached_property
     def outbox(self) -> Outbox:
         """Messages to other systems, enqueued in an application's own transactions."""
         return Outbox(
             store=self._outbox_store,
-            writer=having(self.database, "an outbox", self.database.outbox_writer),
+            writer=require_part(self.database, "an outbox", self.database.outbox_writer),
             targets=self._targets,
             signal=self._runtime.signal,
             ids=self._ids,
@@ -330,7 +333,7 @@ class App:
     @property
     def notifications(self) -> Notifications:
         """What people were told about jobs, and a test of whether they can be told."""
-        return Notifications(self._told_by, self.outbox, self._store)
+        return Notifications(self._notification_settings, self.outbox, self._store)
 
     @property
     def api_keys(self) -> ApiKeys:
@@ -354,7 +357,7 @@ class App:
     @property
     def _database(self) -> "Database":
         """The SQL database; InvalidInput if it is another kind."""
-        return cast("Database", having(self.database, "tables", self.database.tables))
+        return cast("Database", require_part(self.database, "tables", self.database.tables))
 
     async def read(self, operation: "Callable[[Connection], T]") -> T:
         """Run a system's own queries: `operation(connection)`, which changes nothing."""
@@ -365,7 +368,7 @@ class App:
 
         It may run again after a failure, so it must do nothing but talk to the database.
         """
-        written, enqueued = await self._database.write(self.outbox.watched(operation))
+        written, enqueued = await self._database.write(self.outbox.detects_enqueue(operation))
         if enqueued:
             await self.outbox.announce()
         return written
@@ -374,7 +377,9 @@ class App:
         """Raise StoreUnavailable if the database does not respond."""
         await self.database.ping()
 
-    async def rotate_keys(self, *, progress: Progress = lambda done, total: None) -> RekeyResult:
+    async def rotate_keys(
+        self, *, progress: ProgressCallback = lambda done, total: None
+    ) -> RekeyResult:
         """Encrypt all credentials with the newest key; safe to stop and to repeat."""
         credentials = self._runtime.credentials
         vault = vault_from(load_settings()) if credentials is None else credentials.vault
@@ -389,5 +394,7 @@ class App:
     @cached_property
     def on_demand(self) -> OnDemandWorker:
         """A worker for jobs that somebody names, such as a queue; it runs no loop."""
-        hinted = having(self.database, "claims by messages", self.database.hinted(self._store))
+        hinted = require_part(
+            self.database, "claims by messages", self.database.hinted(self._store)
+        )
         return OnDemandWorker(self._runtime, hinted, self._worker_settings, worker=self.name)

@@ -73,18 +73,18 @@ def check_needs(
         ("tables of its own", backend.tables, [*_with_tables(systems, registry)]),
     ):
         if has is None and needing:
-            told = f"{lacking(backend, what)}, or leave it out by HEADGATE_SYSTEMS"
+            told = f"{missing_part_text(backend, what)}, or leave it out by HEADGATE_SYSTEMS"
             raise InvalidInput(needing[0], told)
 
 
-def having(backend: Backend, what: str, part: T | None) -> T:
+def require_part(backend: Backend, what: str, part: T | None) -> T:
     """Return a part of the database; InvalidInput if it does not have that."""
     if part is None:
-        raise InvalidInput("database", f"this {lacking(backend, what)}")
+        raise InvalidInput("database", f"this {missing_part_text(backend, what)}")
     return part
 
 
-def lacking(backend: Backend, what: str) -> str:
+def missing_part_text(backend: Backend, what: str) -> str:
     """What to tell somebody who needs what this database does not have."""
     return f"needs {what}, which {backend.kind} does not have; use Postgres or SQLite"
 
@@ -120,7 +120,7 @@ def open_limiter(backend: Backend, redis: str | None, clock: Clock, ids: Ids) ->
         return backend.limiter
     memory = backend.limiter_memory("redis")
     if memory is None:
-        raise InvalidInput("redis", lacking(backend, "a memory for its counts"))
+        raise InvalidInput("redis", missing_part_text(backend, "a memory for its counts"))
     with needs_extra("redis", "redis"):
         from headgate.limits.redis import RedisLimiter
     return RedisLimiter(redis, memory, clock, ids)

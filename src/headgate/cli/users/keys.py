@@ -114,7 +114,7 @@ def rotate(
 
 
 @contextmanager
-def _bar(*, quiet: bool) -> Iterator[rekey.Progress]:
+def _bar(*, quiet: bool) -> Iterator[rekey.ProgressCallback]:
     if quiet or not is_animated():
         yield lambda done, total: None
         return

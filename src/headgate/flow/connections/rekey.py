@@ -42,11 +42,11 @@ class RekeyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Called with the number of connections done, and the total.
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
 async def rekey(
-    store: KeyRotationStore, vault: Vault, *, progress: Progress = lambda done, total: None
+    store: KeyRotationStore, vault: Vault, *, progress: ProgressCallback = lambda done, total: None
 ) -> RekeyResult:
     """Encrypt all credentials that use another key with the newest key."""
     key_id = vault.key_id

@@ -46,7 +46,7 @@ class DrainResult(msgspec.Struct, kw_only=True):
 
 
 #: Is told the counts so far, whenever attempts were settled.
-Progress = Callable[[DrainResult], None]
+ProgressCallback = Callable[[DrainResult], None]
 
 
 class AttemptSettler:
@@ -60,7 +60,7 @@ class AttemptSettler:
         rng: random.Random,
         *,
         result: DrainResult,
-        progress: Progress,
+        progress: ProgressCallback,
     ) -> None:
         """Count in `result`."""
         self._store = store

@@ -21,7 +21,7 @@ from headgate.base.redact import describe_error
 from headgate.flow.leases.claims import BEATS_PER_LEASE, LEASE, ActiveClaim, ActiveClaims
 from headgate.flow.leases.rescue import rescue_expired
 from headgate.flow.measurements import Measurements
-from headgate.flow.outbox.attempts import AttemptSettler, DrainResult, Progress
+from headgate.flow.outbox.attempts import AttemptSettler, DrainResult, ProgressCallback
 from headgate.flow.outbox.drain_log import DrainLog
 from headgate.flow.outbox.drain_scope import DrainScope
 from headgate.flow.outbox.targets import Targets
@@ -82,7 +82,7 @@ class Drainer:
         target: Target,
         scope: DrainScope | None = None,
         *,
-        progress: Progress = lambda result: None,
+        progress: ProgressCallback = lambda result: None,
         stop: asyncio.Event | None = None,
     ) -> DrainResult:
         """Send what is due to the target; returns what happened.
@@ -103,7 +103,7 @@ class Drainer:
         target: Target,
         scope: DrainScope,
         told: DrainLog,
-        progress: Progress,
+        progress: ProgressCallback,
         stop: asyncio.Event | None,
     ) -> None:
         result = told.result
@@ -165,7 +165,7 @@ class _Run:
         target: Target,
         scope: DrainScope,
         told: DrainLog,
-        progress: Progress,
+        progress: ProgressCallback,
         stop: asyncio.Event | None,
     ) -> None:
         self._stop = stop or asyncio.Event()

@@ -13,7 +13,7 @@ from headgate.base.encoding import Json
 from headgate.base.errors import Conflict, InvalidInput
 from headgate.base.ids import Ids
 from headgate.base.together import all_ended
-from headgate.flow.outbox.attempts import DrainResult, Progress
+from headgate.flow.outbox.attempts import DrainResult, ProgressCallback
 from headgate.flow.outbox.drain import Drainer
 from headgate.flow.outbox.drain_scope import BATCH, DrainScope
 from headgate.flow.outbox.messages import new_message
@@ -99,7 +99,7 @@ class Outbox:
         self._latest = new.id
         return message_id
 
-    def watched(self, operation: Callable[[Tx], T]) -> Callable[[Tx], tuple[T, bool]]:
+    def detects_enqueue(self, operation: Callable[[Tx], T]) -> Callable[[Tx], tuple[T, bool]]:
         """The operation on a transaction, which also returns whether it may have enqueued."""
 
         def run(tx: Tx) -> tuple[T, bool]:
@@ -154,7 +154,7 @@ class Outbox:
         target: Target,
         scope: DrainScope | None = None,
         *,
-        progress: Progress = lambda result: None,
+        progress: ProgressCallback = lambda result: None,
     ) -> DrainResult:
         """Send what is due to a target, which `targets.choose` returns."""
         return await self.drainer.drain(target, scope, progress=progress)
