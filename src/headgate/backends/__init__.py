@@ -11,8 +11,7 @@ from headgate.base.errors import InvalidInput
 from headgate.base.ids import Ids
 from headgate.base.lazy import needs_extra
 from headgate.flow.notifications.service import NotificationSettings
-from headgate.flow.outbox.senders import Senders
-from headgate.flow.outbox.targets import Targets
+from headgate.flow.outbox.targets import Senders, Targets
 from headgate.flow.registry import Registry
 from headgate.model.mail_server import MailServer
 from headgate.model.target import Target

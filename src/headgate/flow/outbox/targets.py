@@ -1,10 +1,12 @@
-"""The topics and targets of an application, and who may choose which target."""
+"""The topics and targets of an application, who may choose which target, and what sends there."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from headgate.base.errors import ConfirmationMissing, InvalidInput
+from headgate.model.delivery import Message, SendOutcome
 from headgate.model.target import Target, Topic
+from headgate.ports.sender import Sender
 
 Named = TypeVar("Named", Topic, Target)
 
@@ -93,6 +95,18 @@ class Targets:
         """The only topic whose messages go to the target; None: it takes those of any other."""
         topics = (each for each in self.topics.values() if each.exclusive)
         return next((each.name for each in topics if target.name in (each.targets or ())), None)
+
+
+class Senders:
+    """The `Sender` port over others."""
+
+    def __init__(self, by_target: Mapping[str, Sender]) -> None:
+        """Send to each target by the sender that is named for it."""
+        self._by_target = by_target
+
+    async def send(self, target: Target, topic: Topic, message: Message) -> SendOutcome:
+        """Send the message once."""
+        return await self._by_target[target.name].send(target, topic, message)
 
 
 def _by_name(kind: str, declared: Iterable[Named]) -> dict[str, Named]:

@@ -2,10 +2,15 @@
 
 import pytest
 
+from headgate.base.clock import ManualClock
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.flow.outbox.targets import Targets
+from headgate.flow.outbox.targets import Senders, Targets
+from headgate.model.delivery import Acceptance, SendFailure
 from headgate.model.target import Target, Topic
+from tests.outboxes import ScriptedSender
+from tests.unit.model.test_delivery import make_message
+from tests.unit.values import NOW
 
 ORDERS = Topic(name="orders", path="/v1/orders", targets=("local", "production"))
 NOTES = Topic(name="notes", path="/v1/notes")
@@ -132,3 +137,15 @@ def test_an_exclusive_topic_and_its_targets_have_each_other_alone() -> None:
     assert WITH_ALERTS.topics_of(HOOK) == ["alerts"]
     assert WITH_ALERTS.topics_of(LOCAL) == ["orders", "notes"]
     assert WITH_ALERTS.exclusive_topic_of(LOCAL) is None
+
+
+async def test_each_target_is_reached_by_its_own_sender() -> None:
+    clock = ManualClock(NOW)
+    one, other = ScriptedSender(clock), ScriptedSender(clock)
+    other.default = SendFailure("down")
+    senders = Senders({"local": one, "staging": other})
+    message = make_message("{}")
+
+    assert await senders.send(LOCAL, ORDERS, message) == Acceptance()
+    assert await senders.send(STAGING, ORDERS, message) == SendFailure("down")
+    assert [name for _, name, _ in one.begun] == ["local"]
