@@ -19,9 +19,9 @@ from playwright.async_api import BrowserContext, ConsoleMessage, Page, Route, Vi
 from headgate import App, Sync
 from headgate.base.clock import Clock, ManualClock
 from headgate.secrets.keys import KeyRing
+from headgate.secrets.links import Links
 from headgate.signals.local import LocalSignal
 from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.toolkit.links import Links
 from headgate.web.server import build
 from tests.web.pages.imports import USER
 

@@ -14,7 +14,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.secret import Secret
 from headgate.flow.connections.sealing import unseal
 from headgate.secrets.keys import KeyRing
-from headgate.toolkit.links import Links
+from headgate.secrets.links import Links
 from tests.cli.conftest import Ask, Cli, Use
 from tests.connecting import key_entries
 

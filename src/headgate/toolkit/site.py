@@ -3,7 +3,7 @@
 import msgspec
 
 from headgate.app import App
-from headgate.toolkit.links import Links
+from headgate.secrets.links import Links
 from headgate.toolkit.pages.assets import Assets
 
 

@@ -13,8 +13,8 @@ from headgate.connectors import Response
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.ports.transport import Request
+from headgate.secrets.links import CONNECT_PATH, PROGRESS_PATH
 from headgate.testing.asgi_transport import AsgiTransport
-from headgate.toolkit.links import CONNECT_PATH, PROGRESS_PATH
 from tests.connecting import STRAVA, Activities, strava_auth
 from tests.connecting import Site as Provider
 from tests.web.pages.visits import HERE, Visitor, site_of

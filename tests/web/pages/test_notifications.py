@@ -5,8 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from headgate import App
-from headgate.secrets.links import OPT_OUT_TERM
-from headgate.toolkit.links import OPT_OUT_PATH
+from headgate.secrets.links import OPT_OUT_PATH, OPT_OUT_TERM
 from tests.web.pages.visits import Visitor, site_of
 from tests.worlds import World, as_test, in_world
 

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 from headgate import App, JobState
 from headgate.base.errors import StoreUnavailable
 from headgate.model.job import Job, Reason
-from headgate.toolkit.links import PROGRESS_PATH
+from headgate.secrets.links import PROGRESS_PATH
 from headgate.toolkit.site import Site
 from tests.web.pages.imports import USER, Import, syncs
 from tests.web.pages.visits import HERE, Visitor, site_of

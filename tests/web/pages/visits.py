@@ -9,8 +9,8 @@ from headgate.base.clock import Clock
 from headgate.connectors import Response
 from headgate.ports.transport import Headers, Request
 from headgate.secrets.keys import KeyRing
+from headgate.secrets.links import Links
 from headgate.testing.asgi_transport import AsgiTransport
-from headgate.toolkit.links import Links
 from headgate.toolkit.site import Site
 from headgate.web.pages.router import pages_router
 

@@ -23,7 +23,7 @@ from headgate.base.errors import HeadgateError
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error, redact
-from headgate.toolkit.links import LinkExpired, LinkInvalid
+from headgate.secrets.links import LinkExpired, LinkInvalid
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "urn:headgate:problem:"

@@ -8,13 +8,13 @@ from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG, fail, load_settings
 
 if TYPE_CHECKING:
+    from headgate.secrets.links import Links
     from headgate.settings import Settings
-    from headgate.toolkit.links import Links
 
 
 def build_links(app: App, *, json: bool = False) -> "Links":
     """Return a signer of links with the keys of the settings, as `headgate serve` has it."""
-    from headgate.toolkit.links import Links
+    from headgate.secrets.links import Links
 
     return Links(signing_keys(load_settings(json=json), json=json), app.clock)
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from headgate.base.errors import NotFound, StoreUnavailable
-from headgate.toolkit.links import LinkExpired
+from headgate.secrets.links import LinkExpired
 from headgate.toolkit.pages.rendering import Pages
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -15,6 +15,7 @@ from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.documents import connection_document, page_document
 from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.states import ConnectionState
+from headgate.secrets.links import CONNECT_PATH
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import LinkDocument, Name, Page, request_config, response_config
@@ -30,7 +31,6 @@ from headgate.toolkit.api.route import (
     router,
     write_problems,
 )
-from headgate.toolkit.links import CONNECT_PATH
 
 PAGE_MAX = 200
 ConnectionId = Annotated[

@@ -13,6 +13,7 @@ from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.view import DayPage, EventPage, day_view
 from headgate.model.job import Job
 from headgate.model.states import JobState
+from headgate.secrets.links import PROGRESS_PATH
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import (
@@ -59,7 +60,6 @@ from headgate.toolkit.api.route import (
     post_problems,
     router,
 )
-from headgate.toolkit.links import PROGRESS_PATH
 
 DAYS_MAX = 1000
 JobId = Annotated[str, Path(pattern=JOB_ID, description="The job.")]

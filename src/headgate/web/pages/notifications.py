@@ -5,7 +5,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from headgate.base.errors import NotFound
 from headgate.model.user import Preferences
-from headgate.toolkit.links import OPT_OUT_PATH
+from headgate.secrets.links import OPT_OUT_PATH
 from headgate.toolkit.pages.rendering import HEADERS, Pages
 from headgate.toolkit.site import Site
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from fastapi import Request
 from fastapi.responses import Response
 
+from headgate.secrets.links import CONNECT_PATH, OPT_OUT_PATH, PROGRESS_PATH
 from headgate.toolkit.api.problems import problem_response
-from headgate.toolkit.links import CONNECT_PATH, OPT_OUT_PATH, PROGRESS_PATH
 from headgate.toolkit.pages import assets
 from headgate.toolkit.pages.rendering import Button, Pages
 from headgate.toolkit.pages.router import PageRouter

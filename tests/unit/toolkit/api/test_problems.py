@@ -60,7 +60,7 @@ def every(of: type[HeadgateError] = HeadgateError) -> Iterator[type[HeadgateErro
     yield of
     for each in of.__subclasses__():
         # Those that the API may meet: a sandbox has some of its own.
-        if each.__module__ in ("headgate.base.errors", "headgate.toolkit.links"):
+        if each.__module__ in ("headgate.base.errors", "headgate.secrets.links"):
             yield from every(each)
 
 

@@ -8,9 +8,9 @@ import typer
 from headgate import App
 from headgate.base.secret import Secret
 from headgate.secrets.keys import KeyRing
+from headgate.secrets.links import Links
 from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import CONFIG
-from headgate.toolkit.links import Links
 from tests.connecting import key_entries
 
 

@@ -9,7 +9,7 @@ import pytest
 from headgate import App
 from headgate.base.clock import SystemClock
 from headgate.secrets.keys import KeyRing
-from headgate.toolkit.links import Links
+from headgate.secrets.links import Links
 from headgate.toolkit.pages.rendering import (
     FRAGMENT_HEADER,
     Button,

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from headgate import NotFound
 from headgate.errors import StoreUnavailable
-from headgate.toolkit.links import LinkExpired, LinkInvalid
+from headgate.secrets.links import LinkExpired, LinkInvalid
 from headgate.toolkit.pages.rendering import Pages
 from headgate.toolkit.pages.router import PageRouter
 from tests.unit.toolkit.pages.test_rendering import site
