@@ -253,9 +253,9 @@ async def test_a_role_that_may_end_nobody_sweeps_all_the_same(url: str) -> None:
         await stores.execute_on(url, "DROP ROLE modest")
 
 
-def test_the_bounds_are_those_that_the_architecture_page_states() -> None:
+def test_the_bounds_are_those_that_the_record_states() -> None:
     assert SILENT_S_MAX + LOCK_S_MAX == 15
     assert SILENT_S_MAX + SWEEP_LEASES * WorkerSettings().lease_s == 50
-    said = (processes.ROOT / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    said = (processes.ROOT / "docs/adr/002-one-process-for-a-sqlite-file.md").read_text("utf-8")
     assert "for at most 15 s where another waits" in " ".join(said.split())
     assert "(50 s by default)" in said
