@@ -20,7 +20,9 @@ _CAUSE, _RAISED_AT = "caused by ", "raised at "
 _CLASS = re.compile(r"(?P<kind>[A-Z]\w*)(?:: (?P<message>.*))?", re.DOTALL)
 #: Modules of the engine and its HTTP client. They pass errors on, so the line to report is that of
 #: their caller. A provider's own folder does not count as plumbing.
-_PLUMBING = re.compile(r"headgate\.(base|flow|loops|limits|store|signals|connectors\.\w+$)")
+_PLUMBING = re.compile(
+    r"headgate\.(base|connectors\.(auth|http)|flow|limits|loops|net|secrets|senders|signals|store)\."
+)
 #: The most lines of code in a traceback: the innermost ones.
 FRAMES_MAX = 20
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)

@@ -1,6 +1,8 @@
 """What is stored of an error: what it was, what caused it, and where it was raised."""
 
 import json
+from importlib.util import find_spec
+from types import FunctionType
 
 import pytest
 from hypothesis import given
@@ -62,6 +64,32 @@ def test_the_line_is_not_that_of_the_engine_which_passes_errors_on() -> None:
     told = read_failure(describe_failure(caught.value))
 
     assert told.cause == "KeyError: 'id'"
+    assert told.raised_at is not None and told.raised_at.startswith(f"{HERE}:")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "headgate.connectors.auth.oauth",
+        "headgate.connectors.http.client",
+        "headgate.net.aiohttp_transport",
+        "headgate.secrets.vault",
+    ],
+)
+def test_the_line_is_not_that_of_a_request_but_of_whoever_sent_it(module: str) -> None:
+    assert find_spec(module), "the module has moved, and is no plumbing there unless it is named"
+
+    def fail() -> None:
+        raise OSError("no route")
+
+    send = FunctionType(
+        fail.__code__.replace(co_filename="client.py"), {"__name__": module, "OSError": OSError}
+    )
+    with pytest.raises(OSError) as caught:
+        send()
+
+    told = read_failure(describe_failure(caught.value))
+
     assert told.raised_at is not None and told.raised_at.startswith(f"{HERE}:")
 
 
