@@ -95,5 +95,5 @@ class FreshPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     starts: Sequence[PlannedStart]
     skips: Sequence[Skip]
-    next_look_at: datetime
+    next_check_at: datetime
     freshness: Freshness

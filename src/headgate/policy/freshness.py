@@ -69,7 +69,7 @@ def plan_fresh(
     return FreshPlan(
         starts=_starts(schedule, due[:most], allowance, now, horizon),
         skips=tuple(skips),
-        next_look_at=horizon,
+        next_check_at=horizon,
         freshness=_report(schedule, eligible, allowance, now),
     )
 

@@ -75,7 +75,7 @@ def test_the_stalest_go_first_and_who_is_fresh_gets_no_job() -> None:
 
     assert users(planned) == ["user_3", "user_2", "user_1"]
     assert [start.at for start in planned.starts] == [NOW, NOW + 2 * MINUTE, NOW + 4 * MINUTE]
-    assert planned.next_look_at == NOW + 30 * MINUTE
+    assert planned.next_check_at == NOW + 30 * MINUTE
 
 
 def test_who_is_due_before_the_next_look_starts_then() -> None:
@@ -161,7 +161,7 @@ def test_starts_are_in_order_before_the_next_look_and_within_the_limits(
 
     times: list[datetime] = [start.at for start in planned.starts]
     assert times == sorted(times)
-    assert all(NOW <= at < planned.next_look_at for at in times)
+    assert all(NOW <= at < planned.next_check_at for at in times)
     distance = timedelta(seconds=allowance.steady_distance_s(1))
     assert all(other - one >= distance for one, other in itertools.pairwise(times))
     assert len(set(users(planned))) == len(times)

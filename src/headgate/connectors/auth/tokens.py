@@ -53,7 +53,7 @@ class ApiToken(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset()
 
     def merge(self, other: Auth) -> "ApiToken | None":
-        """Return this, if both are the same: a token has no scopes to merge."""
+        """Return this token; None if the other differs, for it has no scopes to merge."""
         return self if self == other else None
 
     def place_token(self, access: Secret) -> TokenPlacement:

@@ -18,7 +18,7 @@ from headgate.base.encoding import from_json
 from headgate.base.errors import InvalidInput, Transient
 from headgate.connectors.vectors import tables
 from headgate.connectors.vectors.embedder import Vector
-from headgate.connectors.vectors.failures import told
+from headgate.connectors.vectors.failures import translate_index_errors
 from headgate.connectors.vectors.locking import LockTaken, with_lock
 from headgate.connectors.vectors.tables import EmbedderName, VectorDocument
 
@@ -175,7 +175,7 @@ class VectorCollection:
         return tables.open_table(self._folder, self.name, self._embedder)
 
     async def _read(self, work: Callable[[], _Result]) -> _Result:
-        with told(self._folder):
+        with translate_index_errors(self._folder):
             return await asyncio.to_thread(work)
 
     async def _write(self, work: Callable[[], _Result]) -> _Result:
@@ -186,7 +186,7 @@ async def write(folder: Path, name: str, clock: Clock, work: Callable[[], _Resul
     """Do work in a thread that changes a collection, while nobody else does."""
     lock = folder / f"{name}.lock"
     give_up = clock.monotonic() + LOCK_WAIT_S_MAX
-    with told(folder):
+    with translate_index_errors(folder):
         while True:
             try:
                 return await _to_the_end(lambda: with_lock(lock, work))

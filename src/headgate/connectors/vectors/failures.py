@@ -19,7 +19,7 @@ _THEIR_SOURCE = re.compile(r",? /\S+\.rs:\d+:\d+")
 
 
 @contextmanager
-def told(folder: Path) -> Iterator[None]:
+def translate_index_errors(folder: Path) -> Iterator[None]:
     """Turn what fails in the block into an error that says what to do."""
     try:
         yield

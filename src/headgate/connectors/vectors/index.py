@@ -14,7 +14,7 @@ from headgate.base.errors import Conflict, InvalidInput, NotFound
 from headgate.connectors.vectors import tables
 from headgate.connectors.vectors.collection import IndexSize, VectorCollection, write
 from headgate.connectors.vectors.embedder import Embedder
-from headgate.connectors.vectors.failures import told
+from headgate.connectors.vectors.failures import translate_index_errors
 from headgate.connectors.vectors.tables import EmbedderName
 
 #: A folder with this file is an index.
@@ -44,12 +44,12 @@ class VectorIndex:
             InvalidInput: The folder holds something else, or the extra is not installed.
             Terminal: It cannot be made.
         """
-        with told(folder):
+        with translate_index_errors(folder):
             return cls(await asyncio.to_thread(_prepare, folder), clock or SystemClock())
 
     async def collections(self) -> list[str]:
         """Return the names of the collections."""
-        with told(self._folder):
+        with translate_index_errors(self._folder):
             return await asyncio.to_thread(self._names)
 
     async def collection(self, name: str, embedder: Embedder) -> VectorCollection:
@@ -65,7 +65,7 @@ class VectorIndex:
             raise InvalidInput("embedder", f"its dimensions must be from 1 to {DIMENSIONS_MAX}")
         if name not in await self.collections():
             await write(self._folder, name, self._clock, lambda: self._create(name, built_with))
-        with told(self._folder):
+        with translate_index_errors(self._folder):
             await asyncio.to_thread(tables.open_table, self._folder, name, built_with)
         return VectorCollection(self._folder, name, built_with, self._clock)
 
@@ -76,7 +76,7 @@ class VectorIndex:
             NotFound: There is no such collection.
         """
         _check_name(name)
-        with told(self._folder):
+        with translate_index_errors(self._folder):
             return await asyncio.to_thread(self._size, name)
 
     async def drop(self, name: str, *, expected: IndexSize | None = None) -> None:

@@ -44,7 +44,7 @@ def choose_connection(
     field: str = "connection_id",
     signed_in: bool = False,
 ) -> Connection:
-    """The same, of a user's `own` connections: all, or at least the one that is `given`."""
+    """The connection that `find_connection` finds, among a user's `own` ones."""
     label = title or source
     at_source = [each for each in own if each.source == source]
     found = (

@@ -13,6 +13,7 @@ from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Collection, Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.model.item import Item
+from headgate.model.lease import NOW
 from headgate.model.states import ConnectionState, ItemState
 from headgate.ports.items import (
     Deletion,
@@ -24,7 +25,6 @@ from headgate.ports.items import (
 )
 
 _DAY = timedelta(hours=24)
-_NOW = timedelta(0)
 
 
 class ItemStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +125,7 @@ class Items:
         item_id: str,
         *,
         user_id: str | None = None,
-        after: timedelta = _NOW,
+        after: timedelta = NOW,
         fetch: bool = True,
     ) -> Item:
         """Reset an item, so that it is fetched at once or after a while; any claim on it ends.

@@ -89,31 +89,31 @@ class Drainer:
 
         When `stop` is set, what is being sent is finished, and the rest is given back.
         """
-        scope, told = scope or DrainScope(), DrainLog(DrainResult(target=target.name))
+        scope, drain_log = scope or DrainScope(), DrainLog(DrainResult(target=target.name))
         if not scope.quiet:
-            told.begin()
+            drain_log.begin()
         try:
-            await self._drain(target, scope, told, progress, stop)
+            await self._drain(target, scope, drain_log, progress, stop)
         finally:
-            told.end()
-        return told.result
+            drain_log.end()
+        return drain_log.result
 
     async def _drain(
         self,
         target: Target,
         scope: DrainScope,
-        told: DrainLog,
+        drain_log: DrainLog,
         progress: ProgressCallback,
         stop: asyncio.Event | None,
     ) -> None:
-        result = told.result
+        result = drain_log.result
         await self.rescue()
         stops = {} if scope.by_hand else await self.store.stopped_targets()
         if target.name in stops:
             if scope.probe:
                 limit = 1 if scope.limit is None else min(1, scope.limit)
                 one = msgspec.structs.replace(scope, limit=limit)
-                await _Run(self, target, one, told, progress, stop).work()
+                await _Run(self, target, one, drain_log, progress, stop).work()
                 result.more = False
             # A rejected message shows as well that the target takes our key.
             if not (result.sent or result.dead):
@@ -123,7 +123,7 @@ class Drainer:
             _log.info(LogEvent.TARGET_RESUMED, target=target.name)
             if scope.limit is not None:
                 scope = msgspec.structs.replace(scope, limit=scope.limit - 1)
-        await _Run(self, target, scope, told, progress, stop).work()
+        await _Run(self, target, scope, drain_log, progress, stop).work()
 
     def with_sender(self, sender: Sender) -> "Drainer":
         """Another drainer of the same outbox and worker, which sends by `sender`."""
@@ -164,7 +164,7 @@ class _Run:
         drainer: Drainer,
         target: Target,
         scope: DrainScope,
-        told: DrainLog,
+        drain_log: DrainLog,
         progress: ProgressCallback,
         stop: asyncio.Event | None,
     ) -> None:
@@ -172,8 +172,8 @@ class _Run:
         self._drainer = drainer
         self._target = target
         self._scope = scope
-        self._told = told
-        self._result = told.result
+        self._drain_log = drain_log
+        self._result = drain_log.result
         self._left = scope.limit
         self._ready: deque[OutgoingMessage] = deque()
         #: The claim of the next batch, while it is under way.
@@ -188,7 +188,7 @@ class _Run:
             drainer.claims,
             drainer.retry,
             drainer.rng,
-            result=told.result,
+            result=drain_log.result,
             progress=progress,
         )
         #: Why the store could not be used.
@@ -265,7 +265,7 @@ class _Run:
         try:
             claimed, wanted = await self._claim_batch()
             if claimed:
-                self._told.begin()
+                self._drain_log.begin()
             self._ready.extend(claimed)
             self._exhausted = len(claimed) < wanted
             if self._left is not None:

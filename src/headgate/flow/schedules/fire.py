@@ -20,7 +20,7 @@ from headgate.flow.schedules.plan import (
     first_tick,
     lane_of,
     plan,
-    plan_look,
+    plan_freshness_check,
     read_candidates,
     store_of,
 )
@@ -126,9 +126,9 @@ async def _fire(
 async def _look(rt: Runtime, schedule: Schedule, state: ScheduleState, *, worker: str) -> None:
     """Give jobs to those whose data is about to be too old."""
     now, candidates = await read_candidates(rt, schedule)
-    look = await plan_look(rt, schedule, candidates, now)
+    look = await plan_freshness_check(rt, schedule, candidates, now)
     if not look.starts:
-        await _advance(rt, schedule, state, look.next_look_at)
+        await _advance(rt, schedule, state, look.next_check_at)
         return
     new = NewTick(
         schedule=schedule.name,
@@ -137,7 +137,7 @@ async def _look(rt: Runtime, schedule: Schedule, state: ScheduleState, *, worker
         kind=TickKind.FRESH,
         worker=worker,
         planned=state.next_tick_at,
-        next_tick_at=look.next_look_at,
+        next_tick_at=look.next_check_at,
         jobs=await _jobs(rt, schedule, look.starts, now),
         # Who is skipped at every look is told by the plan, not in the history.
         skips=(),

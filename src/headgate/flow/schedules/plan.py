@@ -20,7 +20,7 @@ PAGE = 2000
 
 
 def store_of(rt: Runtime) -> ScheduleStore:
-    """The store of schedules, which every application has."""
+    """The store of schedules, of an application that has some."""
     assert rt.schedules is not None, "this runtime has no schedules"
     return rt.schedules
 
@@ -82,10 +82,10 @@ def plan(
     )
 
 
-async def plan_look(
+async def plan_freshness_check(
     rt: Runtime, schedule: Schedule, candidates: Sequence[Candidate], now: datetime
 ) -> FreshPlan:
-    """The plan of a look at how fresh the data of these candidates is."""
+    """The plan of a check of how fresh the data of these candidates is."""
     return plan_fresh(
         schedule,
         candidates,

@@ -17,7 +17,7 @@ from headgate.flow.schedules.plan import (
     first_tick,
     lane_of,
     plan,
-    plan_look,
+    plan_freshness_check,
     read_candidates,
     store_of,
 )
@@ -26,8 +26,8 @@ from headgate.flow.schedules.view import (
     ScheduleHistory,
     ScheduleView,
     TickUserView,
+    freshness_plan_view,
     history_days,
-    look_plan_view,
     schedule_view,
     tick_plan_view,
     tick_user_view,
@@ -103,8 +103,8 @@ class Schedules:
         at, candidates = await read_candidates(self._rt, schedule)
         users = len(candidates)
         if schedule.cron is None and not now:
-            look = await plan_look(self._rt, schedule, candidates, at)
-            return look_plan_view(schedule, look, now=at, users=users, limit=limit)
+            look = await plan_freshness_check(self._rt, schedule, candidates, at)
+            return freshness_plan_view(schedule, look, now=at, users=users, limit=limit)
         period = asked_period(schedule, at)
         if not now:
             _, states = await self._store.states([name])

@@ -228,10 +228,10 @@ def tick_plan_view(schedule: Schedule, plan: TickPlan, *, users: int, limit: int
     )
 
 
-def look_plan_view(
+def freshness_plan_view(
     schedule: Schedule, plan: FreshPlan, *, now: datetime, users: int, limit: int
 ) -> PlanView:
-    """The view of a look's plan."""
+    """The view of the plan of a freshness check."""
     goal, fresh = schedule.freshness, plan.freshness
     assert goal is not None
     stale = [

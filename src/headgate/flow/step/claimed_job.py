@@ -38,7 +38,7 @@ class Interrupted(Exception):
         self.reason = reason
 
 
-def _do_nothing() -> None:
+def _leave_chunk() -> None:
     """Leave a chunk that does not end alone."""
 
 
@@ -56,9 +56,9 @@ class ClaimedJob(ActiveClaim[Job]):
         #: The task that reads a chunk, while it runs.
         self.reading: asyncio.Task[object] | None = None
         #: Settles the job without its chunk, which does not end.
-        self.give_up: Callable[[], None] = _do_nothing
+        self.abandon: Callable[[], None] = _leave_chunk
         #: Whether the job is settled without its chunk, and the task that does it.
-        self.given_up = False
+        self.abandoned = False
         self.closing: asyncio.Task[None] | None = None
         self._patience: asyncio.TimerHandle | None = None
 
@@ -85,12 +85,12 @@ class ClaimedJob(ActiveClaim[Job]):
         """
         self.interrupt(Interrupt.LATE)
         if self.reason is Interrupt.LATE:
-            self._patience = asyncio.get_running_loop().call_later(HEED_S_MAX, self._give_up)
+            self._patience = asyncio.get_running_loop().call_later(HEED_S_MAX, self._abandon_chunk)
 
-    def _give_up(self) -> None:
+    def _abandon_chunk(self) -> None:
         """Leave the chunk to itself; whatever it brings is discarded."""
-        self.given_up = True
-        self.give_up()
+        self.abandoned = True
+        self.abandon()
 
     def end_chunk(self) -> None:
         """Note that the chunk has ended, in whatever way."""
@@ -114,19 +114,19 @@ class ClaimedJob(ActiveClaim[Job]):
             if self.reason is not None:
                 # The interrupt takes effect where the task waits, and nothing may come before it.
                 await asyncio.sleep(0)  # noqa: TID251 (it does not wait for any time)
-        if self.given_up or self.reason is Interrupt.LOST:
+        if self.abandoned or self.reason is Interrupt.LOST:
             # The source has swallowed its interrupt.
             raise Interrupted(Interrupt.LOST)
 
     def interruptible(
-        self, *, seconds: float, give_up: Callable[[], None] = _do_nothing
+        self, *, seconds: float, abandon: Callable[[], None] = _leave_chunk
     ) -> "Interruptible":
         """A block in which `interrupt` raises Interrupted, and which may last so many seconds.
 
-        `give_up` is called if the block goes on after its time. When it ends at last, it raises
+        `abandon` is called if the block goes on after its time. When it ends at last, it raises
         Interrupted as if the job were another's.
         """
-        self.give_up = give_up
+        self.abandon = abandon
         return Interruptible(self, seconds)
 
 
@@ -162,7 +162,7 @@ class Interruptible:
         self._timer.cancel()
         claimed = self._claimed
         claimed.end_chunk()
-        if claimed.given_up:
+        if claimed.abandoned:
             raise Interrupted(Interrupt.LOST) from None
         ours = isinstance(error, asyncio.CancelledError) and claimed.reason is not None
         if ours and self._task.uncancel() <= self._asked_before:

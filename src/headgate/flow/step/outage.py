@@ -45,12 +45,12 @@ async def find_outage(
     error: Exception,
     *,
     times: ChunkTimes,
-    give_up: Callable[[], None],
+    abandon: Callable[[], None],
 ) -> Exception | None:
     """The error to judge by if others fail as `job` does; None if its present chunk is to blame.
 
     It is the chunk's own error, or what kept the trial from telling. Raises Interrupted if the
-    worker must stop working on the job meanwhile; `give_up` is called if the trial does not end
+    worker must stop working on the job meanwhile; `abandon` is called if the trial does not end
     when its time is over.
     """
     sync = rt.registry.get(job.sync)
@@ -60,7 +60,7 @@ async def find_outage(
             return error
         if job.mode is not Mode.HISTORY:
             return None
-        with claimed.interruptible(seconds=sync.chunk_s_max, give_up=give_up):
+        with claimed.interruptible(seconds=sync.chunk_s_max, abandon=abandon):
             if at_fault is None or at_fault != job.destination:
                 works = await _reads_another_day(rt, sync, job, times)
             else:

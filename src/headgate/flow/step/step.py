@@ -157,9 +157,9 @@ async def _attempt(
     if job.mode is Mode.HISTORY and not job.plan:
         return Outcome(succeed_without_work(job))
     times = ChunkTimes(rt.clock, sync.source.name)
-    give_up = partial(_give_up, rt, claimed, times)
+    abandon = partial(_abandon_chunk, rt, claimed, times)
     try:
-        with claimed.interruptible(seconds=sync.chunk_s_max, give_up=give_up):
+        with claimed.interruptible(seconds=sync.chunk_s_max, abandon=abandon):
             chunk, messages, written = await _transfer(rt, claimed, sync, times)
     except Interrupted as interrupted:
         if interrupted.reason is not Interrupt.LATE:
@@ -212,7 +212,7 @@ async def _transfer(
     return with_late_events(chunk, written), messages, written
 
 
-def _give_up(rt: Runtime, claimed: ClaimedJob, times: ChunkTimes) -> None:
+def _abandon_chunk(rt: Runtime, claimed: ClaimedJob, times: ChunkTimes) -> None:
     """Settle a job whose chunk does not even end when it is told to."""
     outcome = _end_late(rt, claimed.row, times.provider)
     # The claim keeps the task alive: the event loop only has weak references to tasks.
@@ -263,8 +263,8 @@ async def _judge_error(
     if gives_up(decision):
         try:
             times = ChunkTimes(rt.clock, job.source)
-            give_up = partial(_give_up, rt, claimed, times)
-            found = await find_outage(rt, claimed, job, error, times=times, give_up=give_up)
+            abandon = partial(_abandon_chunk, rt, claimed, times)
+            found = await find_outage(rt, claimed, job, error, times=times, abandon=abandon)
             if found is not None:
                 error = found
                 decision = _decide(rt, job, error, outage=True)

@@ -32,7 +32,7 @@ class _Waiter:
         self.found = asyncio.Event()
 
     def is_answered_by(self, last: LastEvent | None) -> bool:
-        """Whether there is something to read; of a job that is gone, that it is."""
+        """Whether the job has new events, has ended, or no longer exists."""
         return last is None or last.id > self.after or last.state in JOB.terminal
 
 

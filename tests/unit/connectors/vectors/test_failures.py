@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headgate import HeadgateError, InvalidInput, NotFound, Terminal, Transient
-from headgate.connectors.vectors.failures import explain, told
+from headgate.connectors.vectors.failures import explain, translate_index_errors
 
 FOLDER = Path("/srv/index")
 #: As LanceDB says it.
@@ -31,7 +31,7 @@ def test_a_failure_is_told_by_what_to_do(
     explained = explain(FOLDER, error)
 
     assert type(explained) is kind
-    with pytest.raises(kind, match=said) as raised, told(FOLDER):
+    with pytest.raises(kind, match=said) as raised, translate_index_errors(FOLDER):
         raise error
     assert str(FOLDER) in str(explained)
     assert ".rs" not in str(explained)
@@ -39,5 +39,5 @@ def test_a_failure_is_told_by_what_to_do(
 
 
 def test_what_is_told_already_stays_as_it_is() -> None:
-    with pytest.raises(InvalidInput, match=r"^field: problem$"), told(FOLDER):
+    with pytest.raises(InvalidInput, match=r"^field: problem$"), translate_index_errors(FOLDER):
         raise InvalidInput("field", "problem")

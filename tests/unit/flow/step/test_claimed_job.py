@@ -245,10 +245,10 @@ def test_an_interrupt_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "given_up"), [(None, True), (Interrupt.CANCEL, False), (Interrupt.STOP, False)]
+    ("reason", "abandoned"), [(None, True), (Interrupt.CANCEL, False), (Interrupt.STOP, False)]
 )
 def test_only_a_chunk_whose_time_is_over_is_given_up(
-    reason: Interrupt | None, given_up: bool
+    reason: Interrupt | None, abandoned: bool
 ) -> None:
     # Given a chunk that goes on for two minutes, whatever it is asked
     async def main(loop: SimulationLoop) -> tuple[str, bool]:
@@ -263,7 +263,7 @@ def test_only_a_chunk_whose_time_is_over_is_given_up(
         await clock.sleep(1)
         if reason is not None:
             held.interrupt(reason)
-        return await task, held.given_up
+        return await task, held.abandoned
 
     # Then what it brings is dropped, if the job was settled without it
-    assert run(main) == ("interrupted: lost" if given_up else "written", given_up)
+    assert run(main) == ("interrupted: lost" if abandoned else "written", abandoned)
