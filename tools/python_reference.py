@@ -1,8 +1,10 @@
 """Describes the public modules from their sources: signatures, docstrings, comments."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import griffe
 
@@ -34,7 +36,7 @@ names on them are public: everything else may change without notice. [The
 tutorial](../tutorial/first-connector.md) is the place to begin.
 """
 #: Bases that say nothing to who uses a class.
-_PLAIN_BASES = {"Protocol", "msgspec.Struct", "Exception"}
+_PLAIN_BASES = {"Protocol", "msgspec.Struct", "View", "Exception"}
 #: What an application never makes itself.
 _GIVEN = "headgate.types"
 
@@ -108,7 +110,8 @@ def _class(name: str, found: griffe.Class, *, made: bool) -> Iterator[str]:
     fields = [each for each in public if isinstance(each, griffe.Attribute) and _is_field(each)]
     if fields:
         rows = [
-            f"| `{_field(each)}` | {_cell(_comment(each) or _prose(each))} |" for each in fields
+            f"| `{_field(each)}` | {_cell(_comment(each) or _prose(each) or _meta(each))} |"
+            for each in fields
         ]
         yield _table("field", rows)
     methods = [each for each in public if isinstance(each, griffe.Function)]
@@ -197,10 +200,25 @@ def _is_field(found: griffe.Attribute) -> bool:
 def _field(found: griffe.Attribute) -> str:
     text = found.name
     if found.annotation is not None:
-        text += f": {found.annotation}"
+        text += f": {_annotated(found)[0]}"
     if found.value is not None and "property" not in found.labels and _is_short(found):
         text += f" = {found.value}"
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def _meta(found: griffe.Attribute) -> str:
+    """The description in its annotation, as the API's document has it."""
+    return "".join(str(ast.literal_eval(str(each.value))) for each in _annotated(found)[1:])
+
+
+def _annotated(found: griffe.Attribute) -> list[Any]:
+    """Its type, and what `Annotated` says of it."""
+    hint = found.annotation
+    if not isinstance(hint, griffe.ExprSubscript) or str(hint.left) != "Annotated":
+        return [hint]
+    parts: Any = hint.slice
+    kind, meta = parts.elements
+    return [kind, *meta.arguments]
 
 
 def _is_short(found: griffe.Attribute) -> bool:
