@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Path, Query, Request
 from starlette.responses import Response
 
+from headgate.toolkit import page_of
 from headgate.toolkit.api import (
     IDEMPOTENT,
     NOT_MODIFIED,
@@ -13,40 +14,40 @@ from headgate.toolkit.api import (
     Limit,
     LinkDocument,
     Name,
-    Page,
     TheApp,
     TheCaller,
     TheSite,
     etag_response,
     get_problems,
     json_response,
+    model_of,
+    page_model,
     post_problems,
-    response_config,
     router,
     secret_response,
     write_problems,
 )
 
 from . import tables
-from .articles import EXAMPLE, Article, articles_of, describe_articles, find_article
+from .articles import Article, articles_of, describe_articles, find_article
 from .pages import LINK, PATH
 
 ArticleId = Annotated[Name, Path(description="The article.")]
 
+EXAMPLE = Article(id="shelf-ada-7", title="On gates", state="success", read_at=None)
+ArticleModel = model_of(Article, EXAMPLE)
+ArticlePageModel = page_model(
+    "ArticlePage", "Articles in the order of their ids.", Article, EXAMPLE
+)
+
 routes = router("/v1/reading-list", "Reading list")
-
-
-class ArticlePage(Page[Article]):
-    """Articles in the order of their ids."""
-
-    model_config = response_config({"data": [EXAMPLE], "next_cursor": None})
 
 
 @routes.get(
     "",
     operation_id="list_articles_to_read",
     summary="List what is on a reading list",
-    response_model=ArticlePage,
+    response_model=ArticlePageModel,
     responses={**NOT_MODIFIED, **get_problems()},
 )
 async def list_articles(
@@ -60,15 +61,14 @@ async def list_articles(
 ) -> Response:
     """In the order of their ids, each with whether it was read."""
     articles = await articles_of(app, caller.require_user(user_id), limit=limit + 1, after=after)
-    more = articles[limit - 1].id if len(articles) > limit else None
-    return etag_response(request, ArticlePage(data=articles[:limit], next_cursor=more))
+    return etag_response(request, page_of(articles, limit))
 
 
 @routes.put(
     "/{article_id}/read",
     operation_id="mark_article_read",
     summary="Mark an article as read",
-    response_model=Article,
+    response_model=ArticleModel,
     responses=write_problems("not_found"),
 )
 async def mark_read(app: TheApp, caller: TheCaller, article_id: ArticleId) -> Response:

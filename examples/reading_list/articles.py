@@ -2,27 +2,23 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+import msgspec
+from msgspec import Meta
 
 from headgate import App, Item, NotFound
-from headgate.toolkit.api import response_config
 
 from . import tables
 from .syncs import ARTICLES, NAME
 
-EXAMPLE = {"id": "shelf-ada-7", "title": "On gates", "state": "success", "read_at": None}
 
-
-class Article(BaseModel):
+class Article(msgspec.Struct, frozen=True, kw_only=True):
     """An article on somebody's list."""
-
-    model_config = response_config(EXAMPLE)
 
     id: str
     title: str
-    state: str = Field(description="Where its text stands; `success` where it is here.")
+    state: Annotated[str, Meta(description="Where its text stands; `success` where it is here.")]
     read_at: datetime | None
 
 

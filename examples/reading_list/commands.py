@@ -31,7 +31,7 @@ def reading_list(
     loaded = load_app(app, database, needs_syncs=True, json=json)
     articles = run_list(loaded, lambda opened: articles_of(opened, user, limit=LIST_MAX), json=json)
     if json:
-        print_json({"data": [each.model_dump(mode="json") for each in articles]})
+        print_json({"data": articles})
         return
     for each in articles:
         out.print(each.id, each.state, "read" if each.read_at else "-", each.title, markup=False)

@@ -26,7 +26,7 @@ from headgate.base import log
 from headgate.base.clock import SystemClock
 from headgate.base.failure import read_failure
 from headgate.errors import ConnectorBug, StoreError
-from headgate.flow.jobs.view import event_for_user, for_user
+from headgate.flow.jobs.view import event_for_user
 from headgate.flow.step.connector_bug import PROGRAMMING_ERRORS, classify, log_bug
 from headgate.types import Job
 from tests.flow.logs import lines, told
@@ -75,7 +75,7 @@ async def test_a_misspelt_key_is_told_as_ours_with_file_line_and_traceback(
     view = await app.jobs.view(job)
     assert (job.state, job.reason) == (JobState.PENDING, Reason.RETRYING)
     assert view.message.startswith(f"{OURS} Trying again at 2026-01-01 00:00:0")
-    assert "vanue" not in repr(for_user(view))
+    assert "vanue" not in repr(view.for_user())
 
     # Operators see what it is and where
     assert view.operator is not None and view.operator.error is not None

@@ -13,8 +13,10 @@ from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.registry import Registry, Sync
 from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
+from headgate.model.connection import Connection, ConnectionReason
+from headgate.model.item import Item
 from headgate.model.job import Job, Lane, Mode, Reason
-from headgate.model.states import JobState
+from headgate.model.states import ConnectionState, ItemState, JobState
 from headgate.ports.api_keys import ApiKeyStore
 from headgate.ports.connections import ConnectAttemptStore, ConnectionStore
 from headgate.ports.items import ItemStore
@@ -39,10 +41,44 @@ _JOB = Job(
     updated_at=NOW,
 )
 
+_ITEM = Item(
+    id="a",
+    collection="notes.attachments",
+    user_id="ada",
+    connection_id="conn_1",
+    external_id="1",
+    lane=Lane.COLD,
+    start_time=NOW,
+    state=ItemState.FAILED,
+    created_at=NOW,
+    updated_at=NOW,
+)
+_CONNECTION = Connection(
+    id="conn_1",
+    user_id="ada",
+    source="notes",
+    state=ConnectionState.ACTIVE,
+    reason=ConnectionReason.CONNECTED,
+    scopes=("read",),
+    version=7,
+    created_at=NOW,
+    updated_at=NOW,
+)
+
 
 def make_job(**fields: Any) -> Job:
     """A job that was just submitted, but for `fields`."""
     return replace(_JOB, **fields)
+
+
+def make_item(**fields: Any) -> Item:
+    """An item that failed for good, but for `fields`."""
+    return replace(_ITEM, **fields)
+
+
+def make_connection(**fields: Any) -> Connection:
+    """A connection that works, but for `fields`."""
+    return replace(_CONNECTION, **fields)
 
 
 def fetching(clock: Clock) -> ItemFetcher:

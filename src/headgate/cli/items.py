@@ -11,16 +11,15 @@ from rich.text import Text
 from headgate.app import App
 from headgate.base.encoding import from_json
 from headgate.base.errors import InvalidInput
-from headgate.flow.documents import item_document, page_document
 from headgate.flow.items.service import ItemStats
+from headgate.flow.items.view import ItemView, item_view
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.service import LIST_MAX
 from headgate.model.budget import WindowUse
-from headgate.model.item import Item
 from headgate.model.states import ItemState
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
-from headgate.toolkit.commands.ids import ITEM, complete
+from headgate.toolkit.commands.ids import ITEM, ids_argument
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -29,7 +28,8 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json, print_table
+from headgate.toolkit.commands.output import out, print_json, print_page
+from headgate.toolkit.paging import page_of
 
 commands = typer.Typer(
     help="Count, list and reset items, which are fetched one by one.", no_args_is_help=True
@@ -145,15 +145,9 @@ def list_items(
         ),
         json=json,
     )
-    if json:
-        print_json(page_document(found, limit, item_document))
-    elif not found:
-        messages.print("no items")
-    else:
-        columns = ("item", "collection", "state", "user", "failed", "next try", "last error")
-        print_table(columns, [_row(each) for each in found[:limit]])
-        if len(found) > limit:
-            messages.print(f"there are more: --after {found[limit - 1].id}", markup=False)
+    page = page_of([item_view(each) for each in found], limit)
+    columns = ("item", "collection", "state", "user", "failed", "next try", "last error")
+    print_page(page, columns, _row, json=json, none="no items")
 
 
 @commands.command()
@@ -161,11 +155,7 @@ def list_items(
 def reset(
     item_ids: Annotated[
         list[str],
-        typer.Argument(
-            help="The items' ids, or their beginnings; - reads them from stdin.",
-            metavar="ITEM",
-            autocompletion=complete(ITEM),
-        ),
+        ids_argument(ITEM, "items", "ITEM"),
     ],
     app: AppOption = None,
     json: JsonOption = False,
@@ -175,19 +165,19 @@ def reset(
     async def act(opened: App, one: str) -> None:
         item = await opened.items.reset(one)
         if json:
-            print_json(item_document(item))
+            print_json(item_view(item))
         else:
             out.print(f"{item.id} is {item.state.value} again", markup=False)
 
     do_to_each(ITEM, item_ids, act, app=app, needs_syncs=True, json=json)
 
 
-def _row(item: Item) -> Sequence[str | Text]:
+def _row(item: ItemView) -> Sequence[str | Text]:
     tried = (str(item.retry_count), _next_try_text(item), item.error or "")
     return (item.id, item.collection, _state_text(item.state), item.user_id, *tried)
 
 
-def _next_try_text(item: Item) -> str:
+def _next_try_text(item: ItemView) -> str:
     if item.next_attempt_at is not None:
         return format_time(item.next_attempt_at)
     return "when it is reset" if item.stuck else ""

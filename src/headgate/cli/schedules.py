@@ -20,9 +20,8 @@ from headgate.flow.schedules.service import (
 from headgate.flow.schedules.view import (
     PlanView,
     ScheduleHistory,
-    ScheduleList,
     ScheduleView,
-    TickUserPage,
+    TickUserView,
 )
 from headgate.model.schedule import SkipReason, Tick
 from headgate.toolkit.commands.command_line import example
@@ -34,9 +33,11 @@ from headgate.toolkit.commands.output import (
     out,
     print_facts,
     print_json,
+    print_page,
     print_table,
 )
 from headgate.toolkit.commands.parsing import parse_time
+from headgate.toolkit.paging import page_of
 
 commands = typer.Typer(
     help="Look at schedules; plan, run, pause and resume them.", no_args_is_help=True
@@ -60,7 +61,7 @@ def list_schedules(app: AppOption = None, json: JsonOption = False) -> None:
     """List the schedules: when each runs next, and which are paused."""
     found = run_list(_load(app, json), lambda opened: opened.schedules.list(), json=json)
     if json:
-        print_json(ScheduleList(data=found))
+        print_json({"data": found})
     elif not found:
         messages.print("no schedules; declare one: App(schedules=[headgate.Schedule(…)])")
     else:
@@ -216,33 +217,26 @@ def skipped(
 ) -> None:
     """List the users who got no job at a tick, with the reason and what to do."""
 
-    async def find(opened: App) -> TickUserPage:
+    async def find(opened: App) -> Sequence[TickUserView]:
         if tick is None:
             ticks = await opened.schedules.ticks(name, limit=1)
             if not ticks:
-                return TickUserPage(data=[], next_cursor=None)
+                return []
             at = ticks[0].tick
         else:
             at = tick
-        users = await opened.schedules.tick_users(
+        return await opened.schedules.tick_users(
             name, at, reasons=reason or tuple(SkipReason), limit=limit + 1, after=after
         )
-        cursor = users[limit - 1].connection_id if len(users) > limit else None
-        return TickUserPage(data=users[:limit], next_cursor=cursor)
 
-    page = run_list(_load(app, json), find, json=json)
-    if json:
-        print_json(page)
-    elif not page.data:
-        messages.print("nobody was skipped")
-    else:
-        rows = [
-            (each.user_id, each.connection_id, each.reason or "", each.message or "")
-            for each in page.data
-        ]
-        print_table(("user", "connection", "reason", "what to do"), rows)
-        if page.next_cursor is not None:
-            messages.print(f"there are more: --after {page.next_cursor}", markup=False)
+    found = run_list(_load(app, json), find, json=json)
+    print_page(
+        page_of(found, limit, cursor=lambda each: each.connection_id),
+        ("user", "connection", "reason", "what to do"),
+        lambda each: (each.user_id, each.connection_id, each.reason or "", each.message or ""),
+        json=json,
+        none="nobody was skipped",
+    )
 
 
 # ---- printing ----------------------------------------------------------------------------------

@@ -9,8 +9,10 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from headgate.base.errors import InvalidInput
 from headgate.model.job import Lane
@@ -280,30 +282,30 @@ def from_ms(ms: int) -> datetime:
 
 
 class WindowUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The use of one window."""
+    """The use of one window of a limit."""
 
     limit: str
     scope: Scope
     amount: int
     used: int
     remaining: int
-    #: The part of `remaining` that is reserved for live work now.
-    reserved: int
+    reserved: Annotated[
+        int, Meta(description="The part of `remaining` that is reserved for live work.")
+    ]
     resets_at: datetime
     hot: int
     cold: int
     retries: int
-    #: The provider's own count, if it reported one in this window.
-    theirs: int | None
+    theirs: Annotated[int | None, Meta(description="The provider's own count.")]
     #: The use is unknown, because the limiter lost its counts; the window counts as spent.
     unknown: bool = False
 
 
 class BudgetUse(msgspec.Struct, frozen=True, kw_only=True):
-    """The use of a budget, for the dashboard, the command line and the metrics."""
+    """The use of a provider's budget."""
 
     source: str
-    connection_id: str | None
+    connection_id: Annotated[str | None, Meta(description="null: of the whole application.")]
     windows: tuple[WindowUse, ...]
     closed_until: datetime | None
     next_cold_at: datetime | None

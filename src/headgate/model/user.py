@@ -3,9 +3,11 @@
 import re
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
+from msgspec import Meta
 
 #: A login is written at most once in this time, because a user may open page after page.
 LOGIN_EVERY = timedelta(hours=1)
@@ -32,15 +34,16 @@ class Frequency(StrEnum):
 class Preferences(msgspec.Struct, frozen=True, kw_only=True):
     """What a user prefers."""
 
-    frequency: Frequency = Frequency.DAILY
-    #: The time of day in the user's zone, such as `06:30`; None: the schedule's own time.
-    time: str | None = None
-    #: The user's time zone, by its IANA name.
-    zone: str = "UTC"
-    #: Where notifications go; None: the user gets none by e-mail.
-    email: str | None = None
-    #: Whether the user gets notifications at all.
-    notify: bool = True
+    frequency: Annotated[Frequency, Meta(description="How often a schedule runs for the user.")] = (
+        Frequency.DAILY
+    )
+    time: Annotated[
+        str | None,
+        Meta(description="The time of day in the user's zone; null: the schedule's own time."),
+    ] = None
+    zone: Annotated[str, Meta(description="The IANA name of the user's time zone.")] = "UTC"
+    email: Annotated[str | None, Meta(description="Where notifications go; null: nowhere.")] = None
+    notify: Annotated[bool, Meta(description="false: the user gets no notifications.")] = True
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headgate.flow.jobs.explain import explain_item, format_time
     from headgate.secrets.links import LinkExpired, LinkInvalid, Links
     from headgate.toolkit.metrics import gauge
+    from headgate.toolkit.paging import Page, page_of
     from headgate.toolkit.schedules import schedule_from_settings
     from headgate.toolkit.site import Site
     from headgate.toolkit.visits import note_visit
@@ -22,6 +23,7 @@ __all__ = [
     "LinkExpired",
     "LinkInvalid",
     "Links",
+    "Page",
     "Site",
     "configured_app",
     "content_hash",
@@ -32,6 +34,7 @@ __all__ = [
     "gauge",
     "get_logger",
     "note_visit",
+    "page_of",
     "schedule_from_settings",
     "to_json",
 ]

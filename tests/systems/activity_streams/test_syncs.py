@@ -1,6 +1,7 @@
 """Activity streams against the emulated Strava: fetched once, never lost, within every limit."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ async def test_the_progress_is_what_has_happened(place: Place) -> None:
     await place.until((await place.streams.sync_now(user_id="ada")).job)
     place.strava.faults.add(Fault(kind=FaultKind.RATE_LIMITED, path=ALL_STREAMS, times=1))
 
-    async def looked_up(job_id: str) -> tuple[JobStatus, dict[str, int]]:
+    async def looked_up(job_id: str) -> tuple[JobStatus, Mapping[ItemState, int]]:
         status = await place.app.jobs.status(job_id)
         stats = await place.streams.stats(user_id="ada")
         assert stats.athletes is not None
@@ -129,10 +130,10 @@ async def test_the_progress_is_what_has_happened(place: Place) -> None:
     seen = set()
     while True:
         status, states = await looked_up(job.id)
-        finished = states["success"] + states["unavailable"]
+        finished = states[ItemState.SUCCESS] + states[ItemState.UNAVAILABLE]
         assert status.progress.items == states
         assert (status.progress.done, status.progress.total) == (finished, 25)
-        assert (status.counts.found, status.counts.imported) == (25, states["success"])
+        assert (status.counts.found, status.counts.imported) == (25, states[ItemState.SUCCESS])
         [listed] = await place.app.jobs.views([await place.app.jobs.get(job.id)])
         assert listed.progress == status.progress
         seen.add(finished)
@@ -293,7 +294,7 @@ async def test_malformed_streams_fail_three_times_and_then_wait_for_a_reset(plac
     assert (item.state, item.retry_count, item.stuck) == (ItemState.FAILED, 3, True)
     assert "Malformed" in (item.error or "")
     stats = await place.streams.stats()
-    assert (stats.stuck, stats.retries) == (1, {3: 1})
+    assert (stats.stuck, stats.retries) == (1, {"3": 1})
     assert await place.states() == {"success": 9, "failed": 1}
 
     # And no backfill touches it again
@@ -410,7 +411,10 @@ async def test_every_attempt_at_streams_is_logged_with_exactly_the_designed_fiel
             *("error", "retry_count", "duration_ms", "rate_budget_remaining"),
         }
     )
-    assert (first["activity_id"], first["athlete_id"]) == (place.id_of(sport), "ada")
+    assert (first["activity_id"], first["athlete_id"]) == (
+        place.id_of(sport),
+        "ada",
+    )
     assert (first["status"], first["retry_count"]) == ("failed", 1)
     assert (first["channels_fetched"], first["point_count"]) == ([], 0)
     assert first["error"].startswith("Malformed")
@@ -427,8 +431,8 @@ async def test_the_numbers_tell_how_everything_stands(place: Place) -> None:
 
     stats = await place.streams.stats(user_id="ada")
 
-    assert stats.states["success"] == 10
-    assert set(stats.states) == {state.value for state in ItemState}
+    assert stats.states[ItemState.SUCCESS] == 10
+    assert set(stats.states) == set(ItemState)
     assert stats.athletes == {"ada": stats.states}
     assert (stats.stuck, stats.limited_24h, stats.retries) == (0, 0, {})
     used = {window.limit: window.used for window in stats.windows}

@@ -11,18 +11,14 @@ from headgate.model.job import Job
 from headgate.model.states import ConnectionState
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
-from headgate.toolkit.commands.ids import JOB, complete
+from headgate.toolkit.commands.ids import JOB, ids_argument
 from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption
 from headgate.toolkit.commands.output import out, print_json
 from headgate.toolkit.commands.watching import print_next, reconnect_command
 
 JobsArgument = Annotated[
     list[str],
-    typer.Argument(
-        help="The jobs' ids, or their beginnings; - reads them from stdin.",
-        metavar="JOB",
-        autocompletion=complete(JOB),
-    ),
+    ids_argument(JOB, "jobs", "JOB"),
 ]
 UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of this user.")]
 

@@ -11,7 +11,7 @@ from headgate.base.errors import InvalidInput
 from headgate.cli.jobs.controls import JobsArgument, UserOption, add_controls
 from headgate.cli.jobs.files import submit_file
 from headgate.flow.jobs.service import LIST_MAX
-from headgate.flow.jobs.view import EventPage, JobStatus, JobView
+from headgate.flow.jobs.view import JobStatus, JobView
 from headgate.model.job import JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
 from headgate.ports.store import SubmitResult
@@ -35,6 +35,7 @@ from headgate.toolkit.commands.output import (
 )
 from headgate.toolkit.commands.parsing import parse_day, parse_json_object, parse_time
 from headgate.toolkit.commands.watching import print_status
+from headgate.toolkit.paging import Page
 
 commands = typer.Typer(help="Submit, follow and control jobs.", no_args_is_help=True)
 
@@ -238,7 +239,7 @@ def events(
     entries = run_list(loaded, use, json=json)
     if json:
         more = str(entries[-1].id) if len(entries) == limit else None
-        print_json(EventPage(data=entries, next_cursor=more))
+        print_json(Page(data=entries, next_cursor=more))
     else:
         print_events(entries)
 

@@ -10,13 +10,13 @@ import typer
 
 from headgate.app import App
 from headgate.base.errors import HeadgateError, InvalidInput
-from headgate.flow.documents import delivery_document
 from headgate.flow.outbox.service import KEEP_DAYS_MAX
+from headgate.flow.outbox.view import delivery_view
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.toolkit.commands.asking import ask
 from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.ids import DELIVERY, complete, whole_id
+from headgate.toolkit.commands.ids import DELIVERY, ids_argument, whole_id
 from headgate.toolkit.commands.loading import (
     FAILED,
     AppOption,
@@ -55,11 +55,7 @@ class RetryState(StrEnum):
 def retry(
     delivery_ids: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="The deliveries' ids, or their beginnings; - reads them from stdin.",
-            metavar="DELIVERY",
-            autocompletion=complete(DELIVERY),
-        ),
+        ids_argument(DELIVERY, "deliveries", "DELIVERY"),
     ] = None,
     state: Annotated[RetryState | None, typer.Option(help="All in this state, with --env.")] = None,
     env: Annotated[
@@ -103,7 +99,7 @@ async def _retry_named(app: App, ids: Sequence[str], *, json: bool) -> int:
             refused[one] = error
     if json:
         now = app.clock.now()
-        data = [delivery_document(each, now=now) for each in done]
+        data = [delivery_view(each, now=now) for each in done]
         print_json({"data": data, "refused": {one: str(why) for one, why in refused.items()}})
     else:
         for each in done:

@@ -13,11 +13,11 @@ from rich.text import Text
 from headgate.app import App
 from headgate.cli.outbox.correcting import purge, replay, resume, retry
 from headgate.cli.outbox.sending import drain, worker
-from headgate.flow.documents import delivery_document, message_document, page_document
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.service import LIST_MAX
-from headgate.flow.outbox.explain import explain_delivery, explain_stop
-from headgate.model.delivery import Delivery, Message, TargetStop
+from headgate.flow.outbox.explain import explain_stop
+from headgate.flow.outbox.view import DeliveryView, delivery_view, message_view
+from headgate.model.delivery import Message, TargetStop
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
 from headgate.toolkit.commands.command_line import example
@@ -32,6 +32,7 @@ from headgate.toolkit.commands.loading import (
 )
 from headgate.toolkit.commands.outbox.targets import RunOption, explain_unstarted, find_target
 from headgate.toolkit.commands.output import messages, out, print_facts, print_json
+from headgate.toolkit.paging import Page, page_of
 
 commands = typer.Typer(
     help="Send messages to targets; look at them, retry and replay them.", no_args_is_help=True
@@ -55,12 +56,11 @@ _MARKS = {
 
 
 class _DeliveryPage(msgspec.Struct, frozen=True):
-    """What `list` shows: one delivery more than the page, if there are more."""
+    """What `list` shows."""
 
-    deliveries: Sequence[Delivery]
+    page: Page[DeliveryView]
     counts: Mapping[str, Mapping[DeliveryState, int]]
-    stops: Mapping[str, TargetStop]
-    now: datetime
+    stops: Sequence[TargetStop]
 
 
 @commands.command("list")
@@ -91,32 +91,27 @@ def list_deliveries(
         if env is not None and not found:
             # A target that is not configured any more may still have deliveries, but not none.
             find_target(opened, env)
+        now = opened.clock.now()
+        views = [delivery_view(each, now=now, stop=stops.get(each.target)) for each in found]
         return _DeliveryPage(
-            found,
+            page_of(views, limit),
             {} if json else await opened.outbox.count(which),
-            {name: stop for name, stop in stops.items() if env in (None, name)},
-            opened.clock.now(),
+            [stop for name, stop in stops.items() if env in (None, name)],
         )
 
     found = run_list(loaded, find, json=json)
     if json:
-        page = page_document(
-            found.deliveries,
-            limit,
-            lambda each: delivery_document(each, now=found.now, stop=found.stops.get(each.target)),
-        )
-        print_json(page)
+        print_json(found.page)
         return
     _print_summary(found)
-    if found.deliveries:
-        _print_deliveries(found.deliveries[:limit])
+    if found.page.data:
+        _print_deliveries(found.page.data)
     else:
         messages.print("no deliveries")
         if loaded.unstarted:
             messages.print(explain_unstarted(loaded), markup=False, soft_wrap=True)
-    if len(found.deliveries) > limit:
-        last = found.deliveries[limit - 1].id
-        messages.print(f"there are more: --after {last}", markup=False)
+    if found.page.next_cursor is not None:
+        messages.print(f"there are more: --after {found.page.next_cursor}", markup=False)
 
 
 def _print_summary(found: _DeliveryPage) -> None:
@@ -127,13 +122,13 @@ def _print_summary(found: _DeliveryPage) -> None:
         table.add_row(Text(target, style="bold"), *cells)
     if found.counts:
         messages.print(table)
-    for stop in found.stops.values():
+    for stop in found.stops:
         messages.print(Text.assemble(("stopped", "bold red"), " ", explain_stop(stop)))
-    if messages.is_terminal and found.deliveries:
+    if messages.is_terminal and found.page.data:
         messages.print()
 
 
-def _print_deliveries(found: Sequence[Delivery]) -> None:
+def _print_deliveries(found: Sequence[DeliveryView]) -> None:
     """Print a table of deliveries; plain and untruncated when piped."""
     if not out.is_terminal:
         for each in found:
@@ -165,7 +160,7 @@ def _print_deliveries(found: Sequence[Delivery]) -> None:
     out.print(table, width=max(out.width, needed), crop=False)
 
 
-def _next_text(delivery: Delivery) -> str:
+def _next_text(delivery: DeliveryView) -> str:
     if delivery.next_attempt_at is not None:
         return format_time(delivery.next_attempt_at)
     return "when it is retried" if delivery.state is DeliveryState.DEAD else ""
@@ -194,24 +189,23 @@ def show(
     """Show one delivery: what happened, what happens next, and the message that it sends."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def find(opened: App) -> tuple[Delivery, Message, TargetStop | None]:
-        delivery = await opened.outbox.get(await whole_id(opened, DELIVERY, delivery_id))
-        message = await opened.outbox.get_message(delivery.message_id)
-        return delivery, message, (await opened.outbox.stopped_targets()).get(delivery.target)
+    async def find(opened: App) -> tuple[DeliveryView, Message]:
+        found = await opened.outbox.get(await whole_id(opened, DELIVERY, delivery_id))
+        message = await opened.outbox.get_message(found.message_id)
+        stop = (await opened.outbox.stopped_targets()).get(found.target)
+        return delivery_view(found, now=opened.clock.now(), stop=stop), message
 
-    delivery, message, stop = run(loaded, find, json=json)
-    now = loaded.clock.now()
+    delivery, message = run(loaded, find, json=json)
     if json:
-        shown = delivery_document(delivery, now=now, stop=stop)
-        print_json({"delivery": shown, "message": message_document(message)})
+        print_json({"delivery": delivery, "message": message_view(message)})
         return
     out.print(Text.assemble((delivery.id, "bold"), "  ", _state_text(delivery.state)))
-    out.print(explain_delivery(delivery, now=now, stop=stop), markup=False)
+    out.print(delivery.message, markup=False)
     print_facts(_facts(delivery, message))
     out.print(_pretty(message), markup=False, soft_wrap=True)
 
 
-def _facts(delivery: Delivery, message: Message) -> list[tuple[str, str]]:
+def _facts(delivery: DeliveryView, message: Message) -> list[tuple[str, str]]:
     changed = "" if message.intact else " (the payload was changed after it was enqueued)"
     return [
         ("target", delivery.target),

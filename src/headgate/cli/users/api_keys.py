@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import msgspec
 import typer
+from msgspec.structs import asdict
 
 from headgate.app import App
 from headgate.base.secret import Secret
 from headgate.model.api_key import ApiKey, Role
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
-from headgate.toolkit.commands.ids import API_KEY, complete
+from headgate.toolkit.commands.ids import API_KEY, ids_argument
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -47,7 +47,7 @@ def new(
 
     key, token = run(loaded, use, json=json, creates=True)
     if json:
-        print_json({**_fields(key), "key": token.reveal()})
+        print_json({**asdict(key), "key": token.reveal()})
         return
     # On one line, whatever the width, so that it can be copied.
     out.print(token.reveal(), markup=False, soft_wrap=True)
@@ -75,7 +75,7 @@ def list_keys(
 
     keys = run_list(loaded, use, json=json)
     if json:
-        print_json({"data": [_fields(key) for key in keys]})
+        print_json({"data": keys})
         return
     print_table(("key", "role", "user", "state", "name"), [_row(each) for each in keys])
 
@@ -90,11 +90,7 @@ def _row(key: ApiKey) -> Sequence[str]:
 def revoke(
     key_ids: Annotated[
         list[str],
-        typer.Argument(
-            help="The keys' ids, or their beginnings; - reads them from stdin.",
-            metavar="KEY",
-            autocompletion=complete(API_KEY),
-        ),
+        ids_argument(API_KEY, "keys", "KEY"),
     ],
     app: AppOption = None,
     database: DatabaseOption = None,
@@ -105,12 +101,8 @@ def revoke(
     async def act(opened: App, one: str) -> None:
         key = await opened.api_keys.revoke(one)
         if json:
-            print_json(_fields(key))
+            print_json(key)
         else:
             out.print(f"the API key {key.id} is revoked", markup=False)
 
     do_to_each(API_KEY, key_ids, act, app=app, database=database, json=json)
-
-
-def _fields(key: ApiKey) -> dict[str, object]:
-    return msgspec.structs.asdict(key)

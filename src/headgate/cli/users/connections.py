@@ -13,13 +13,13 @@ from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.secret import Secret
 from headgate.flow.connections.find import LIST_MAX
 from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy
-from headgate.flow.documents import connection_document, page_document
+from headgate.flow.connections.view import ConnectionView, connection_view
 from headgate.model.connection import Connection
 from headgate.secrets.private_files import read_private_file
 from headgate.toolkit.commands.asking import YesOption, ask
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
-from headgate.toolkit.commands.ids import CONNECTION, complete, whole_id
+from headgate.toolkit.commands.ids import CONNECTION, complete, ids_argument, whole_id
 from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -29,8 +29,9 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json, print_table
+from headgate.toolkit.commands.output import messages, out, print_json, print_page
 from headgate.toolkit.commands.parsing import STDIN
+from headgate.toolkit.paging import page_of
 
 commands = typer.Typer(help="Connect users' accounts; list, pause, remove.", no_args_is_help=True)
 
@@ -40,11 +41,7 @@ PAGE_MAX = LIST_MAX - 1
 SourceArgument = Annotated[str, typer.Argument(help="The provider's name.", metavar="SOURCE")]
 ConnectionsArgument = Annotated[
     list[str],
-    typer.Argument(
-        help="The connections' ids, or their beginnings; - reads them from stdin.",
-        metavar="ID",
-        autocompletion=complete(CONNECTION),
-    ),
+    ids_argument(CONNECTION, "connections", "ID"),
 ]
 AgainOption = Annotated[
     str | None,
@@ -145,17 +142,10 @@ def list_connections(
         return await opened.connections.list(user_id=user, limit=limit + 1, after=after)
 
     found = run_list(loaded, find, json=json)
-    if json:
-        print_json(page_document(found, limit, connection_document))
-        return
-    print_table(
-        ("connection", "state", "provider", "user", "account"),
-        [_fields(each) for each in found[:limit]],
-    )
-    if not found:
-        messages.print("no connections; make one with: headgate connection link --help")
-    elif len(found) > limit:
-        messages.print(f"there are more: --after {found[limit - 1].id}", markup=False)
+    page = page_of([connection_view(each) for each in found], limit)
+    columns = ("connection", "state", "provider", "user", "account")
+    none = "no connections; make one with: headgate connection link --help"
+    print_page(page, columns, _fields, json=json, none=none)
 
 
 @commands.command()
@@ -256,17 +246,14 @@ async def _find_again(app: App, again: str | None, user: str) -> str | None:
 
 
 def _print_result(connection: Connection, json: bool) -> None:
+    view = connection_view(connection)
     if json:
-        print_json(connection_document(connection))
+        print_json(view)
     else:
-        _print(connection)
+        out.print("  ".join(_fields(view)), markup=False)
 
 
-def _print(connection: Connection) -> None:
-    out.print("  ".join(_fields(connection)), markup=False)
-
-
-def _fields(connection: Connection) -> tuple[str, ...]:
+def _fields(connection: ConnectionView) -> tuple[str, ...]:
     account = connection.external_id or "(account not known)"
     state, source = connection.state.value, connection.source
     return connection.id, state, source, connection.user_id, account

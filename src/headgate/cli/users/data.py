@@ -10,7 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from headgate.app import App
 from headgate.base.encoding import to_json
 from headgate.base.errors import Conflict
-from headgate.flow.documents import erasure_document
+from headgate.flow.users.view import erasure_view
 from headgate.model.erasure import Erasure
 from headgate.toolkit.commands.asking import YesOption, ask
 from headgate.toolkit.commands.command_line import example
@@ -98,7 +98,7 @@ def forget(
 
     erasure = run(loaded, use, json=json)
     if json:
-        print_json(erasure_document(erasure, unreached=list(loaded.unstarted)))
+        print_json(erasure_view(erasure, unreached=loaded.unstarted))
         return
     _tell(user, erasure)
     if loaded.unstarted:

@@ -9,9 +9,9 @@ import typer
 from headgate.app import App
 from headgate.base.errors import NotFound
 from headgate.cli.users.data import UserArgument, export, forget
-from headgate.flow.documents import page_document, user_document
 from headgate.flow.jobs.explain import format_time
 from headgate.flow.users.service import LIST_MAX
+from headgate.flow.users.view import UserView, user_view
 from headgate.model.user import Frequency, Preferences, User
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.loading import (
@@ -22,7 +22,8 @@ from headgate.toolkit.commands.loading import (
     run,
     run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_facts, print_json, print_table
+from headgate.toolkit.commands.output import messages, out, print_facts, print_json, print_page
+from headgate.toolkit.paging import page_of
 
 commands = typer.Typer(
     help="Users' plans, logins and preferences; pause, export and erase users.",
@@ -53,15 +54,10 @@ def list_users(
         return await opened.users.list(limit=limit + 1, after=after)
 
     found = run_list(loaded, find, json=json)
-    if json:
-        print_json(page_document(found, limit, user_document))
-        return
+    page = page_of([user_view(each) for each in found], limit)
     columns = ("user", "schedules", "last here", "plan", "wants")
-    print_table(columns, [_row(each) for each in found[:limit]])
-    if not found:
-        messages.print("no users; one is made when somebody connects: headgate connection --help")
-    elif len(found) > limit:
-        messages.print(f"there are more: --after {found[limit - 1].id}", markup=False)
+    none = "no users; one is made when somebody connects: headgate connection --help"
+    print_page(page, columns, _row, json=json, none=none)
 
 
 @commands.command()
@@ -207,22 +203,22 @@ def _use(
     """Do something with a user, and print them as they are then."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def find(opened: App) -> User:
+    async def find(opened: App) -> UserView:
         try:
-            return await use(opened)
+            return user_view(await use(opened))
         except NotFound as error:
             raise NotFound(f"{error}; see: headgate user list") from None
 
     user = run(loaded, find, json=json, creates=creates)
     if json:
-        print_json(user_document(user))
+        print_json(user)
         return
     print_facts(_facts(user))
     if user.paused_at is not None:
         messages.print(f"next: headgate user resume {user.id}", markup=False)
 
 
-def _row(user: User) -> Sequence[str]:
+def _row(user: UserView) -> Sequence[str]:
     return (
         user.id,
         "on" if user.paused_at is None else "paused",
@@ -232,7 +228,7 @@ def _row(user: User) -> Sequence[str]:
     )
 
 
-def _facts(user: User) -> list[tuple[str, str]]:
+def _facts(user: UserView) -> list[tuple[str, str]]:
     return [
         ("user", user.id),
         ("plan", user.plan or "none"),
@@ -262,7 +258,7 @@ def _notifications(wanted: Preferences) -> str:
     return "not by e-mail: no address" if wanted.email is None else f"to {wanted.email}"
 
 
-def _schedules(user: User) -> str:
+def _schedules(user: UserView) -> str:
     if user.paused_at is None:
         return "serve the user"
     return f"skip the user since {_time(user.paused_at)}"

@@ -11,7 +11,7 @@ runs the application. `for_user` leaves the second out.
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Self
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +26,7 @@ from headgate.flow.estimate.time_left import ESTIMATING, NO_WORKER, time_left, w
 from headgate.flow.items.progress import with_present_progress
 from headgate.flow.jobs.explain import day_message, missing_worker, needs_worker, user_message
 from headgate.flow.runtime import Runtime
+from headgate.flow.view import View, shared_fields
 from headgate.model.forecast import Finish
 from headgate.model.job import Job, JobEvent, JobParams, Lane, Mode, Progress, Reason
 from headgate.model.record import Coverage
@@ -90,8 +91,10 @@ class OperatorView(msgspec.Struct, frozen=True, kw_only=True):
     key: Annotated[str | None, Meta(description="The idempotency key of the request.")]
 
 
-class DayView(msgspec.Struct, frozen=True, kw_only=True):
+class DayView(View, frozen=True, kw_only=True):
     """The status of one day of a backfill."""
+
+    _FOR_OPERATORS = ("error",)
 
     day: date
     status: Annotated[DayStatus | None, Meta(description="null: not read yet.")]
@@ -107,8 +110,10 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
     connection_id: str | None
 
 
-class JobView(msgspec.Struct, frozen=True, kw_only=True):
+class JobView(View, frozen=True, kw_only=True):
     """A job as it is shown in a list."""
+
+    _FOR_OPERATORS = ("operator",)
 
     id: Annotated[str, Meta(description="Also the support code for users.")]
     user_id: str
@@ -172,29 +177,10 @@ class JobStatus(JobView, frozen=True, kw_only=True):
     ]
     reconnect: Annotated[Reconnect | None, Meta(description="null: no need to sign in again.")]
 
-
-class JobPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs, the newest first."""
-
-    data: Sequence[JobView]
-    next_cursor: Annotated[str | None, Meta(description="null at the end.")]
-
-
-class EventPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's events, in order."""
-
-    data: Sequence[JobEvent]
-    next_cursor: Annotated[str | None, Meta(description="null at the end.")]
-
-
-class DayPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Every day of a job's range, in order."""
-
-    data: Sequence[DayView]
-    next_cursor: Annotated[str | None, Meta(description="null at the end.")]
-
-
-V = TypeVar("V", bound=JobView)
+    def for_user(self) -> Self:
+        """The status as the user may see it, its gaps included."""
+        shown = super().for_user()
+        return replace(shown, gaps=tuple(each.for_user() for each in shown.gaps))
 
 
 # ---- building views ----------------------------------------------------------------------------
@@ -212,7 +198,7 @@ def view_of(
     missing = missing_worker(job, now=now, workers=workers)
     failure = read_failure(job.error or "")
     return JobView(
-        **_same(JobView, job, but="progress"),
+        **shared_fields(JobView, job, but="progress"),
         message=user_message(job, now=now, titles=titles, workers=workers, fault=fault),
         retryable=is_retryable(job.state, job.reason, failure.kind),
         percent=job.progress.percent,
@@ -222,7 +208,7 @@ def view_of(
         error_count=len(job.recent_errors),
         last_attempt_at=job.attempted_at,
         operator=OperatorView(
-            **_same(OperatorView, job, but="error"),
+            **shared_fields(OperatorView, job, but="error"),
             error=None if job.error is None else failure,
             waits_for=describe_error(fault) if fault and needs_worker(job, now) else missing,
             chunks=job.steps,
@@ -246,7 +232,7 @@ def status_view(
     late = finish is not None and finish.latest < now
     poll_after_s = POLL_WORKING_S if view.state is JobState.RUNNING else POLL_RESTING_S
     return JobStatus(
-        **_same(JobView, view),
+        **shared_fields(JobView, view),
         finish=None if late else finish,
         late=late,
         time_left=no_estimate if finish is None else time_left(finish, now),
@@ -274,14 +260,6 @@ def day_view(day: date, coverage: Coverage | None, *, destination: str | None = 
     )
 
 
-def for_user(view: V) -> V:
-    """The view without the parts for operators."""
-    shown = replace(view, operator=None)
-    if isinstance(shown, JobStatus):
-        return replace(shown, gaps=tuple(replace(day, error=None) for day in shown.gaps))
-    return shown
-
-
 def event_for_user(event: JobEvent) -> JobEvent:
     """The event without the fields for operators."""
     data = {name: event.data[name] for name in event.data if name not in _OPERATORS_DATA}
@@ -291,7 +269,7 @@ def event_for_user(event: JobEvent) -> JobEvent:
 def _progress(progress: Progress) -> JobProgress:
     items = progress.items
     states = {state.value: items.get(state, 0) for state in ItemState} if items else None
-    return JobProgress(**_same(JobProgress, progress, but="items"), items=states)
+    return JobProgress(**shared_fields(JobProgress, progress, but="items"), items=states)
 
 
 def _counts(job: Job) -> JobCounts:
@@ -301,13 +279,7 @@ def _counts(job: Job) -> JobCounts:
         imported = summary.delivered
     if job.progress.collection is not None:
         found, imported = sum(items.values()), items.get(ItemState.SUCCESS, 0)
-    return JobCounts(**_same(JobCounts, summary), found=found, imported=imported)
-
-
-def _same(struct: type[msgspec.Struct], value: object, *, but: str = "") -> dict[str, Any]:
-    """The fields that `value` and `struct` have in common, by name."""
-    names = (each for each in struct.__struct_fields__ if each != but and hasattr(value, each))
-    return {name: getattr(value, name) for name in names}
+    return JobCounts(**shared_fields(JobCounts, summary), found=found, imported=imported)
 
 
 # ---- from the store ----------------------------------------------------------------------------

@@ -154,26 +154,6 @@ class ScheduleHistory(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-class ScheduleList(msgspec.Struct, frozen=True, kw_only=True):
-    """Every declared schedule."""
-
-    data: Sequence[ScheduleView]
-
-
-class TickPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Ticks that have fired, the latest first."""
-
-    data: Sequence[Tick]
-    next_cursor: Annotated[str | None, Meta(description="null on the last page.")]
-
-
-class TickUserPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tick meant for each connection, in the order of their ids."""
-
-    data: Sequence[TickUserView]
-    next_cursor: Annotated[str | None, Meta(description="null on the last page.")]
-
-
 # ---- making them -------------------------------------------------------------------------------
 
 

@@ -13,18 +13,18 @@ from starlette.responses import Response
 from headgate import App
 from headgate.systems.activity_streams import webhooks
 from headgate.systems.activity_streams.documents import (
-    ActivityDocument,
-    ActivityPage,
+    ActivityModel,
+    ActivityPageModel,
     StreamsDocument,
-    StreamStatsDocument,
+    StreamStatsModel,
     SyncActivities,
     to_activity_document,
     to_activity_line,
-    to_stats_document,
 )
 from headgate.systems.activity_streams.names import ACTIVITY_LINK, ACTIVITY_PATH
 from headgate.systems.activity_streams.service import ActivityStreams
 from headgate.systems.activity_streams.serving import Selection, parse_selection, streams_response
+from headgate.toolkit import page_of
 from headgate.toolkit.api import (
     ACCEPTED,
     IDEMPOTENT,
@@ -79,7 +79,7 @@ TheActivities = Annotated[ActivityStreams, Depends(_activities)]
     "/v1/activities",
     operation_id="list_activities",
     summary="List a user's activities",
-    response_model=ActivityPage,
+    response_model=ActivityPageModel,
     responses=get_problems(),
 )
 async def list_activities(
@@ -92,16 +92,14 @@ async def list_activities(
     """Lists them in the order of their ids, each with the state of its streams."""
     owner = caller.require_user(user_id)
     found = await activities.list(user_id=owner, limit=limit + 1, after=after)
-    page = [to_activity_line(each) for each in found[:limit]]
-    more = page[-1].id if len(found) > limit else None
-    return json_response(ActivityPage(data=page, next_cursor=more))
+    return json_response(page_of([to_activity_line(each) for each in found], limit))
 
 
 @routes.get(
     "/v1/activities/{activity_id}",
     operation_id="get_activity",
     summary="Get an activity",
-    response_model=ActivityDocument,
+    response_model=ActivityModel,
     responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_activity(
@@ -250,7 +248,7 @@ for _path, _id in (
         _path,
         operation_id=_id,
         summary="Fetch an activity's streams afresh",
-        response_model=ActivityDocument,
+        response_model=ActivityModel,
         dependencies=[IDEMPOTENT],
         responses=post_problems("not_found", "not_connected", "illegal_transition", "conflict"),
     )(_reset)
@@ -260,7 +258,7 @@ for _path, _id in (
     "/v1/admin/streams/stats",
     operation_id="get_stream_stats",
     summary="Count the streams of all users, by state",
-    response_model=StreamStatsDocument,
+    response_model=StreamStatsModel,
     responses=get_problems(),
 )
 async def stats(
@@ -269,7 +267,7 @@ async def stats(
     user_id: Annotated[Name | None, Query(description="Also count this user's streams.")] = None,
 ) -> Response:
     """Counts them by state and by failures, and shows the use of the provider's limits."""
-    return json_response(to_stats_document(await activities.stats(user_id=user_id)))
+    return json_response(await activities.stats(user_id=user_id))
 
 
 routes.include_router(webhooks.routes)

@@ -2,14 +2,24 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import msgspec
+from msgspec import Meta
 from pydantic import BaseModel, Field
 
-from headgate import Item, ItemState
+from headgate import Item, ItemState, JsonObject
 from headgate.systems.activity_streams.service import Activity, StreamStats
 from headgate.toolkit import explain_item
-from headgate.toolkit.api import Name, Page, WindowDocument, request_config, response_config
+from headgate.toolkit.api import (
+    Name,
+    fields_of,
+    make_model,
+    model_of,
+    page_model,
+    request_config,
+    response_config,
+)
 
 
 class Hint(StrEnum):
@@ -108,42 +118,48 @@ class SyncActivities(BaseModel):
 # ---- responses ---------------------------------------------------------------------------------
 
 
-class ActivityLine(BaseModel):
+class ActivityLine(msgspec.Struct, frozen=True, kw_only=True):
     """An activity in a list."""
-
-    model_config = response_config(_LINE)
 
     id: str
     user_id: str
     connection_id: str
-    external_id: str | None = Field(description="The provider's id of the activity.")
+    external_id: Annotated[str | None, Meta(description="The provider's id of the activity.")]
     start_time: datetime
     name: str | None
     sport_type: str | None
-    status: ItemState = Field(description="The state of its streams.")
-    hint: Hint = Field(description="What to show in place of a chart.")
+    status: Annotated[ItemState, Meta(description="The state of its streams.")]
+    hint: Annotated[Hint, Meta(description="What to show in place of a chart.")]
     retry_count: int
     deferred_until: datetime | None
-    next_attempt_at: datetime | None = Field(description="null: no fetch is planned.")
+    next_attempt_at: Annotated[datetime | None, Meta(description="null: no fetch is planned.")]
     attempted_at: datetime | None
-    stuck: bool = Field(description="Whether it has failed for good, until an operator resets it.")
-    error: str | None = Field(description="For the user: what happened, what happens next.")
+    stuck: Annotated[
+        bool, Meta(description="Whether it has failed for good, until an operator resets it.")
+    ]
+    error: Annotated[
+        str | None, Meta(description="For the user: what happened, what happens next.")
+    ]
     created_at: datetime
     updated_at: datetime
 
 
-class ActivityDocument(ActivityLine):
+class ActivityDocument(ActivityLine, frozen=True, kw_only=True):
     """An activity with its details."""
 
-    model_config = response_config(_ACTIVITY)
-
-    details: dict[str, Any] | None = Field(description="The provider's own fields.")
+    details: Annotated[JsonObject | None, Meta(description="The provider's own fields.")]
 
 
-class ActivityPage(Page[ActivityLine]):
-    """Activities, in the order of their ids."""
-
-    model_config = response_config({"data": [_LINE], "next_cursor": None})
+ActivityModel = model_of(ActivityDocument, _ACTIVITY)
+ActivityPageModel = page_model(
+    "ActivityPage",
+    "Activities, in the order of their ids.",
+    model_of(ActivityLine, _LINE),
+    _LINE,
+)
+StreamStatsModel = make_model(
+    "StreamStatsDocument", StreamStats.__doc__, _STATS, fields_of(StreamStats)
+)
 
 
 class Downsampled(BaseModel):
@@ -176,21 +192,6 @@ class StreamsDocument(BaseModel):
     )
 
 
-class StreamStatsDocument(BaseModel):
-    """The streams of all users, counted by state."""
-
-    model_config = response_config(_STATS)
-
-    states: dict[ItemState, int]
-    retries: dict[int, int] = Field(description="Failed items, by the number of failures.")
-    limited_24h: int = Field(description="Answers with 429 in the last 24 hours.")
-    stuck: int = Field(description="Items that have failed for good, until they are reset.")
-    windows: list[WindowDocument] = Field(description="The use of the provider's budget.")
-    athletes: dict[str, dict[ItemState, int]] | None = Field(
-        description="The counts of the requested user."
-    )
-
-
 # ---- from the system's values ------------------------------------------------------------------
 
 
@@ -201,14 +202,13 @@ def to_activity_line(activity: Activity) -> ActivityLine:
 
 def to_activity_document(activity: Activity) -> ActivityDocument:
     """Build the document of one activity."""
-    details = None if activity.details is None else dict(activity.details)
-    return ActivityDocument(**_fields(activity), details=details)
+    return ActivityDocument(**_fields(activity), details=activity.details)
 
 
 def _fields(activity: Activity) -> dict[str, Any]:
     item = activity.item
     plain = {
-        name: getattr(item, name) for name in ActivityLine.model_fields if name in _ITEM_FIELDS
+        name: getattr(item, name) for name in ActivityLine.__struct_fields__ if name in _ITEM_FIELDS
     }
     return {
         **plain,
@@ -227,21 +227,3 @@ def detail_text(activity: Activity, word: str) -> str | None:
     """Return a field of the provider's details, if it is a text."""
     value = (activity.details or {}).get(word)
     return value if isinstance(value, str) else None
-
-
-def to_stats_document(stats: StreamStats) -> StreamStatsDocument:
-    """Build the document of the counts."""
-    windows = [
-        WindowDocument(**{name: getattr(use, name) for name in WindowDocument.model_fields})
-        for use in stats.windows
-    ]
-    return StreamStatsDocument.model_validate(
-        {
-            "states": stats.states,
-            "retries": stats.retries,
-            "limited_24h": stats.limited_24h,
-            "stuck": stats.stuck,
-            "windows": windows,
-            "athletes": stats.athletes,
-        }
-    )

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from headgate import App, InvalidInput, Item, ItemState, JobState, JsonObject, Lane, Mode, NotFound
 from headgate.connectors.strava import NAME, StreamAttributes
@@ -50,18 +52,22 @@ class Streams(msgspec.Struct, frozen=True):
 class StreamStats(msgspec.Struct, frozen=True, kw_only=True):
     """The streams of all users, counted by state."""
 
-    #: The number in each state.
-    states: dict[str, int]
-    #: Failed items, by the number of failures.
-    retries: dict[int, int]
-    #: Items that Strava refused by its limit in the last 24 hours.
-    limited_24h: int
-    #: Items that have failed for good, until they are reset.
-    stuck: int
-    #: The use of Strava's budget; empty while the limiter cannot be reached.
-    windows: tuple[WindowUse, ...]
-    #: The counts of the requested user, by user; None if none was requested.
-    athletes: dict[str, dict[str, int]] | None
+    states: Mapping[ItemState, int]
+    retries: Annotated[
+        Mapping[str, int], Meta(description="Failed items, by the number of failures.")
+    ]
+    limited_24h: Annotated[int, Meta(description="Answers with 429 in the last 24 hours.")]
+    stuck: Annotated[
+        int, Meta(description="Items that have failed for good, until they are reset.")
+    ]
+    windows: Annotated[
+        tuple[WindowUse, ...],
+        Meta(description="The use of the provider's budget; empty if it cannot be read now."),
+    ]
+    athletes: Annotated[
+        Mapping[str, Mapping[ItemState, int]] | None,
+        Meta(description="The counts of the requested user."),
+    ]
 
 
 class ActivityStreams:
@@ -102,10 +108,10 @@ class ActivityStreams:
         use = await self._app.budgets.find(NAME)
         athletes = None
         if user_id is not None and counted.of_user is not None:
-            athletes = {user_id: _counts_by_name(counted.of_user)}
+            athletes = {user_id: counted.of_user}
         return StreamStats(
-            states=_counts_by_name(counted.states),
-            retries=dict(counted.retries),
+            states=counted.states,
+            retries={str(tries): count for tries, count in counted.retries.items()},
             limited_24h=counted.limited_24h,
             stuck=counted.stuck,
             windows=() if use is None else tuple(use.windows),
@@ -201,7 +207,3 @@ def _check_stream_item(item: Item) -> Item:
 def _lists_activities(job: Job) -> bool:
     """Whether the job lists activities, and not only reads those that events named."""
     return job.params.options.get("listing") is not False
-
-
-def _counts_by_name(counts: Mapping[ItemState, int]) -> dict[str, int]:
-    return {state.value: count for state, count in counts.items()}

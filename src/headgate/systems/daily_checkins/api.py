@@ -12,6 +12,7 @@ from headgate.systems.daily_checkins.documents import (
     StartImport,
 )
 from headgate.systems.daily_checkins.service import CheckIns, cursor_of
+from headgate.toolkit import page_of
 from headgate.toolkit.api import (
     ACCEPTED,
     IDEMPOTENT,
@@ -59,8 +60,7 @@ async def list_check_ins(
     """Lists them, the newest first."""
     owner = caller.require_user(user_id)
     found = await CheckIns(app).list(user_id=owner, limit=limit + 1, before=after)
-    more = cursor_of(found[limit - 1]) if len(found) > limit else None
-    return json_response({"data": found[:limit], "next_cursor": more})
+    return json_response(page_of(found, limit, cursor=cursor_of))
 
 
 @routes.post(

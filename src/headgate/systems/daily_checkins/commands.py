@@ -7,7 +7,7 @@ import typer
 from headgate import App, Conflict
 from headgate.errors import ActiveJobExists
 from headgate.systems.daily_checkins.names import LIST_MAX
-from headgate.toolkit import format_time
+from headgate.toolkit import format_time, page_of
 from headgate.toolkit.commands import (
     AppOption,
     DatabaseOption,
@@ -104,12 +104,11 @@ def list_(
         lambda opened: CheckIns(opened).list(user_id=user, limit=limit + 1, before=after),
         json=json,
     )
-    page = found[:limit]
-    more = cursor_of(page[-1]) if len(found) > limit else None
+    page = page_of(found, limit, cursor=cursor_of)
     if json:
-        print_json({"data": page, "next_cursor": more})
+        print_json(page)
         return
-    if not page:
+    if not page.data:
         messages.print(
             f"no check-ins of {user} are stored; import them: "
             f"headgate check-ins import --user {user}",
@@ -117,9 +116,10 @@ def list_(
         )
         return
     columns = ("when", "where", "kind", "said", "id")
-    print_table(columns, [_line(each) for each in page])
-    if more is not None:
-        messages.print(f"more: headgate check-ins list --user {user} --after {more}", markup=False)
+    print_table(columns, [_line(each) for each in page.data])
+    if page.next_cursor is not None:
+        more = f"headgate check-ins list --user {user} --after {page.next_cursor}"
+        messages.print(f"more: {more}", markup=False)
 
 
 @commands.command()

@@ -1,7 +1,6 @@
 """The API's documents about check-ins: the request for an import, and what is shown."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 from msgspec.structs import asdict
 from pydantic import BaseModel, Field, StrictBool
@@ -14,7 +13,7 @@ from headgate.systems.daily_checkins.service import (
     ImportSummary,
     Venue,
 )
-from headgate.toolkit.api import Name, fields_of, make_model, model_of, request_config
+from headgate.toolkit.api import Name, fields_of, make_model, model_of, page_model, request_config
 
 _AT = datetime(2026, 1, 1, 2, tzinfo=UTC)
 _VENUE = Venue(
@@ -75,13 +74,9 @@ class StartImport(BaseModel):
 
 CheckInModel = model_of(CheckInDetail, _DETAIL)
 ImportStatusModel = model_of(ImportStatus, _STATUS)
-_LINE: Any = make_model("CheckInLine", CheckIn.__doc__, _CHECK_IN, fields_of(CheckIn))
-CheckInPageModel = make_model(
+CheckInPageModel = page_model(
     "CheckInPage",
     "Check-ins, the newest first.",
-    {"data": [_CHECK_IN], "next_cursor": None},
-    {
-        "data": (list[_LINE], ...),
-        "next_cursor": (str | None, Field(description="null on the last page.")),
-    },
+    make_model("CheckInLine", CheckIn.__doc__, _CHECK_IN, fields_of(CheckIn)),
+    _CHECK_IN,
 )

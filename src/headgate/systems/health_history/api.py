@@ -4,7 +4,7 @@ The specification has five words for a job's status. Further fields have our own
 is a table of names over the one representation of a job.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from headgate import App, InvalidInput, JobRequest, JobState, JsonObject, Mode, NotFound
+from headgate.toolkit import page_of
 from headgate.toolkit.api import (
     IDEMPOTENT,
     JOB_EXAMPLE,
@@ -33,6 +34,7 @@ from headgate.toolkit.api import (
     get_problems,
     json_response,
     make_model,
+    page_model,
     post_problems,
     request_config,
     router,
@@ -125,10 +127,6 @@ def _to_historical_job(status: JobStatus) -> JsonObject:
     }
 
 
-def _to_historical_page(jobs: Sequence[JobView], more: str | None) -> JsonObject:
-    return {"data": [_to_historical_line(each) for each in jobs], "next_cursor": more}
-
-
 _FIELDS = fields_of(JobStatus)
 _LINE = {theirs: _FIELDS[ours] for theirs, ours in NAMES.items()} | {"status": (Status, ...)}
 _WHOLE = _LINE | {theirs: _FIELDS[ours] for theirs, ours in MORE_NAMES.items()}
@@ -145,11 +143,11 @@ HistoricalJob = make_model(
     _to_historical_job(JOB_EXAMPLE),
     _WHOLE,
 )
-HistoricalPage = make_model(
+HistoricalPage = page_model(
     "HistoricalPage",
     "Jobs, the newest first.",
-    _to_historical_page([JOB_EXAMPLE], None),
-    {"data": (list[HistoricalLine], ...), "next_cursor": (str | None, ...)},  # type: ignore[valid-type]
+    HistoricalLine,
+    _to_historical_line(JOB_EXAMPLE),
 )
 
 
@@ -210,8 +208,8 @@ async def list_jobs(
     jobs = await app.jobs.list(
         user_id=caller.visible_user(user_id), mode=Mode.HISTORY, limit=limit + 1, before=after
     )
-    views = await app.jobs.views(jobs[:limit])
-    return json_response(_to_historical_page(views, views[-1].id if len(jobs) > limit else None))
+    lines = [_to_historical_line(each) for each in await app.jobs.views(jobs)]
+    return json_response(page_of(lines, limit, cursor=lambda each: str(each["jobId"])))
 
 
 @routes.get(

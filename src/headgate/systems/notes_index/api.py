@@ -16,7 +16,6 @@ from headgate.systems.notes_index import examples
 from headgate.systems.notes_index.run_view import (
     STATUS_OF,
     Run,
-    RunPage,
     RunStatus,
     event_document,
     run_of,
@@ -24,6 +23,7 @@ from headgate.systems.notes_index.run_view import (
 from headgate.systems.notes_index.search import LIMIT_MAX, QUERY_LENGTH_MAX, NoteHits
 from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
 from headgate.systems.notes_index.settings import ClearBy, NotesIndexSettings
+from headgate.toolkit import page_of
 from headgate.toolkit.api import (
     IDEMPOTENT,
     JOB_ID,
@@ -46,8 +46,8 @@ from headgate.toolkit.api import (
     events_response,
     get_problems,
     json_response,
-    make_model,
     model_of,
+    page_model,
     post_problems,
     request_config,
     router,
@@ -121,13 +121,10 @@ class CancelRun(BaseModel):
 
 
 RunModel = model_of(Run, examples.RUN)
-RunPageModel = model_of(RunPage, RunPage(data=[examples.RUN], next_cursor=None))
+RunPageModel = page_model("RunPage", "Runs, the newest first.", Run, examples.RUN)
 NoteHitsModel = model_of(NoteHits, examples.HITS)
-EventPageModel = make_model(
-    "RunEventPage",
-    "A run's events, in order.",
-    {"data": [examples.EVENT], "next_cursor": None},
-    {"data": (list[dict[str, Any]], ...), "next_cursor": (str | None, ...)},
+EventPageModel = page_model(
+    "RunEventPage", "A run's events, in order.", dict[str, Any], examples.EVENT
 )
 
 
@@ -306,9 +303,8 @@ async def list_runs(
         limit=limit + 1,
         before=after,
     )
-    page = await _documents(app, caller, jobs[:limit])
-    more = page[-1].run_id if len(jobs) > limit else None
-    return json_response(RunPage(data=page, next_cursor=more))
+    page = page_of(await _documents(app, caller, jobs), limit, cursor=lambda each: str(each.run_id))
+    return json_response(page)
 
 
 @_runs.get(
@@ -364,10 +360,10 @@ async def events(
         begin = after if last_event_id is None else last_event_id
         return await stream_job(request, caller, job.id, after=begin, frame=_frame, end=_end_frame)
     found = await app.jobs.events(job.id, after=after, limit=limit + 1)
-    page = [shown_to(caller, each) for each in found[:limit]]
-    more = str(page[-1].id) if len(found) > limit else None
-    data = [{"id": each.id, **event_document(each.kind, each.data, each.at)} for each in page]
-    return json_response({"data": data, "next_cursor": more}, headers=VARY)
+    shown = [shown_to(caller, each) for each in found]
+    data = [{"id": each.id, **event_document(each.kind, each.data, each.at)} for each in shown]
+    page = page_of(data, limit, cursor=lambda each: str(each["id"]))
+    return json_response(page, headers=VARY)
 
 
 # ---- searching ---------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from headgate import App, InvalidInput, JobState, Mode
 from headgate.errors import ConfirmationMissing, NotConnected
 from headgate.systems.notes_index import system
 from headgate.systems.notes_index.printing import print_hits, print_run, print_runs
-from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, run_of
+from headgate.systems.notes_index.run_view import Run, RunStatus, run_of
 from headgate.systems.notes_index.search import LIMIT_MAX, NoteHits
 from headgate.systems.notes_index.service import ConfirmDeletion, NotesIndex, RunRequest
 from headgate.systems.notes_index.source import epoch_ms
+from headgate.toolkit import Page, page_of
 from headgate.toolkit.commands import (
     ENDED_BADLY,
     STILL_RUNNING,
@@ -209,22 +210,21 @@ def runs(
     """List runs, the newest first."""
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
-    async def use(opened: App) -> tuple[RunPage, list[str]]:
+    async def use(opened: App) -> Page[Run]:
         jobs = await NotesIndex(opened).runs(
             user_id=user, connection_id=connection, limit=limit + 1, before=before
         )
-        views = await opened.jobs.views(jobs[:limit])
-        page = [run_of(job, view) for job, view in zip(jobs, views, strict=False)]
-        more = page[-1].run_id if len(jobs) > limit else None
-        return RunPage(data=page, next_cursor=more), [job.user_id for job in jobs[:limit]]
+        views = await opened.jobs.views(jobs)
+        found = [run_of(job, view) for job, view in zip(jobs, views, strict=True)]
+        return page_of(found, limit, cursor=lambda each: str(each.run_id))
 
-    page, users = run_list(loaded, _checked(use, _Graph(user)), json=json)
+    page = run_list(loaded, _checked(use, _Graph(user)), json=json)
     if json:
         print_json(page)
     elif not page.data:
         messages.print("no runs; to start one, see: headgate notes start --help")
     else:
-        print_runs(page, users)
+        print_runs(page)
 
 
 @commands.command()

@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate import Mode
-from headgate.systems.notes_index.run_view import Run, RunPage, RunStatus, RunSummary
+from headgate.systems.notes_index.run_view import Run, RunStatus, RunSummary
 from headgate.systems.notes_index.search import NoteHit
-from headgate.toolkit import format_time
+from headgate.toolkit import Page, format_time
 from headgate.toolkit.commands import amount, messages, out
 
 _COLUMNS = ("run", "status", "mode", "user", "started (UTC)", "pages")
@@ -53,16 +53,16 @@ def print_run(found: Run, whose: str) -> None:
         messages.print(f"next: headgate notes {hint}", markup=False)
 
 
-def print_runs(page: RunPage, users: Sequence[str]) -> None:
+def print_runs(page: Page[Run]) -> None:
     """Print a table of runs, each with its user; plain and untruncated when piped."""
     if not out.is_terminal:
-        for each, user in zip(page.data, users, strict=True):
+        for each in page.data:
             times = (_iso(each.started_at), _iso(each.finished_at))
-            fields = (each.run_id, each.status.value, each.mode, user, *times)
+            fields = (each.run_id, each.status.value, each.mode, each.user_id, *times)
             result = "" if each.summary is None else summary_text(each)
             sys.stdout.write("\t".join([*(str(field or "") for field in fields), result]) + "\n")
     else:
-        _print_table(list(map(_row, page.data, users)))
+        _print_table([_row(each) for each in page.data])
     if page.next_cursor is not None:
         messages.print(f"there are more: --before {page.next_cursor}", markup=False)
 
@@ -134,12 +134,12 @@ def _status_text(found: Run) -> Text:
     return Text(f"{mark} {found.status.value}", style=colour)
 
 
-def _row(found: Run, user: str) -> tuple[Text, ...]:
+def _row(found: Run) -> tuple[Text, ...]:
     return (
         Text(found.run_id or ""),
         _status_text(found),
         Text("" if found.mode is None else found.mode.value),
-        Text(user),
+        Text(found.user_id or ""),
         Text("" if found.started_at is None else f"{found.started_at:%Y-%m-%d %H:%M}"),
         Text("" if found.summary is None else ", ".join(_counts(found, found.summary))),
     )

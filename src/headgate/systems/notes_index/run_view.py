@@ -106,13 +106,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
-class RunPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs, the newest first."""
-
-    data: list[Run]
-    next_cursor: Annotated[str | None, Meta(description="null at the end.")]
-
-
 def run_of(job: Job, view: JobView) -> Run:
     """Return the run that a job is; its view is for whoever asks."""
     status = STATUS_OF[job.state]

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from headgate import InvalidInput
 from headgate.systems.price_history import tables
-from headgate.systems.price_history.documents import BATCH_BODY, BatchResultModel, PricePage
+from headgate.systems.price_history.documents import BATCH_BODY, BatchResultModel, PricePageModel
 from headgate.systems.price_history.prices import ID_LENGTH_MAX, read_batch
 from headgate.systems.price_history.receiving import receive
 from headgate.toolkit.api import (
@@ -89,7 +89,7 @@ def _sender(caller: TheCaller, named: str | None) -> str:
     "/prices",
     operation_id="list_prices",
     summary="List the prices that were received",
-    response_model=PricePage,
+    response_model=PricePageModel,
     responses=get_problems(),
 )
 async def list_prices(

@@ -1,13 +1,15 @@
 """The API's documents about prices: the batch, the response to it, and what is listed."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+import msgspec
+from msgspec import Meta
 
+from headgate import JsonObject
 from headgate.systems.price_history.prices import ITEMS_MAX
 from headgate.systems.price_history.receiving import BatchResult
-from headgate.toolkit.api import Page, model_of, response_config
+from headgate.toolkit.api import model_of, page_model
 
 _ITEM: dict[str, Any] = {
     "productId": "p-1",
@@ -65,21 +67,21 @@ BATCH_BODY: dict[str, Any] = {
 BatchResultModel = model_of(BatchResult, _RESULT)
 
 
-class PriceDocument(BaseModel):
+class PriceDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A price that was received."""
-
-    model_config = response_config(_PRICE)
 
     runId: str
     productId: str
     sourceId: str
-    scrapedAt: datetime = Field(description="In UTC.")
-    price: str = Field(description="The exact number, as a decimal text.")
+    scrapedAt: Annotated[datetime, Meta(description="In UTC.")]
+    price: Annotated[str, Meta(description="The exact number, as a decimal text.")]
     receivedAt: datetime
-    content: dict[str, Any] = Field(description="The item, exactly as it was sent.")
+    content: Annotated[JsonObject, Meta(description="The item, exactly as it was sent.")]
 
 
-class PricePage(Page[PriceDocument]):
-    """Prices in the order of product, source, time and run."""
-
-    model_config = response_config({"data": [_PRICE], "next_cursor": None})
+PricePageModel = page_model(
+    "PricePage",
+    "Prices in the order of product, source, time and run.",
+    model_of(PriceDocument, _PRICE),
+    _PRICE,
+)

@@ -7,14 +7,12 @@ from headgate.base.lazy import lazy_names
 if TYPE_CHECKING:
     from headgate.toolkit.api.auth import Caller
     from headgate.toolkit.api.bodies import check_body
-    from headgate.toolkit.api.budgets import WindowDocument
     from headgate.toolkit.api.documents import (
         Day,
         JobModel,
         LinkDocument,
         MakeLink,
         Name,
-        Page,
         request_config,
         response_config,
         view_for_caller,
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
         start_job,
     )
     from headgate.toolkit.api.limits import large_body
-    from headgate.toolkit.api.models import fields_of, make_model, model_of
+    from headgate.toolkit.api.models import fields_of, make_model, model_of, page_model
     from headgate.toolkit.api.problems import ProblemError
     from headgate.toolkit.api.responses import etag_response, json_response, secret_response
     from headgate.toolkit.api.route import (
@@ -81,13 +79,11 @@ __all__ = [
     "LinkDocument",
     "MakeLink",
     "Name",
-    "Page",
     "ProblemError",
     "TheAdmin",
     "TheApp",
     "TheCaller",
     "TheSite",
-    "WindowDocument",
     "accepted_response",
     "check_body",
     "encode_frame",
@@ -99,6 +95,7 @@ __all__ = [
     "large_body",
     "make_model",
     "model_of",
+    "page_model",
     "post_problems",
     "request_config",
     "response_config",

@@ -31,6 +31,11 @@ class Caller(msgspec.Struct, frozen=True):
     key: ApiKey
 
     @property
+    def name(self) -> str:
+        """Who it is, for people and for whoever looks up the API key."""
+        return f"{self.key.name} ({self.key.id})"
+
+    @property
     def owner(self) -> str | None:
         """The user whose data the caller may touch; None: every user's."""
         return self.key.user_id

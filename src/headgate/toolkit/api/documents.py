@@ -4,9 +4,8 @@ A request may have these fields and no others. The response about a job is `flow
 """
 
 import re
-from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     AwareDatetime,
@@ -19,18 +18,17 @@ from pydantic import (
     StringConstraints,
 )
 
-from headgate.app import App
 from headgate.flow.jobs.submit import ID_LENGTH_MAX
-from headgate.flow.jobs.view import DayPage, EventPage, JobPage, JobStatus, JobView, for_user
+from headgate.flow.jobs.view import JobStatus
+from headgate.flow.view import View
 from headgate.model.forecast import Forecast
-from headgate.model.job import Job, Mode, Reprocess
+from headgate.model.job import Mode, Reprocess
 from headgate.toolkit.api import examples
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.models import model_of
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-D = TypeVar("D")
-V = TypeVar("V", bound=JobView)
+V = TypeVar("V", bound=View)
 
 #: An id or a name: printable, and not too long.
 Name = Annotated[
@@ -129,17 +127,7 @@ class MakeLink(BaseModel):
 # ---- responses ---------------------------------------------------------------------------------
 
 JobModel = model_of(JobStatus, examples.JOB)
-JobPageModel = model_of(JobPage, examples.JOB_PAGE)
-EventPageModel = model_of(EventPage, examples.EVENT_PAGE)
-DayPageModel = model_of(DayPage, examples.DAY_PAGE)
 ForecastModel = model_of(Forecast, examples.FORECAST)
-
-
-class Page(BaseModel, Generic[D]):
-    """One page of a list; request the next one with `after=next_cursor`."""
-
-    data: list[D]
-    next_cursor: str | None = Field(description="null on the last page.")
 
 
 class LinkDocument(BaseModel):
@@ -153,10 +141,4 @@ class LinkDocument(BaseModel):
 
 def view_for_caller(view: V, caller: Caller) -> V:
     """Return the view as the caller may see it: only admins see the operators' part."""
-    return view if caller.is_admin else for_user(view)
-
-
-async def job_page(app: App, jobs: Sequence[Job], caller: Caller, *, limit: int) -> JobPage:
-    """Return a page of at most `limit` jobs, as the caller may see them."""
-    views = [view_for_caller(each, caller) for each in await app.jobs.views(jobs[:limit])]
-    return JobPage(data=views, next_cursor=views[-1].id if len(jobs) > limit else None)
+    return view if caller.is_admin else view.for_user()

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from headgate.base.errors import NotConnected
-from headgate.flow.jobs.view import DayPage, EventPage, JobPage, day_view, status_view, view_of
+from headgate.flow.jobs.view import day_view, status_view, view_of
 from headgate.model.forecast import Finish, Forecast, LeftForLive, Requests
 from headgate.model.job import EventKind, Job, JobEvent, Lane, Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage
@@ -93,27 +93,20 @@ _JOB = Job(
     attempted_at=_at(14, 30),
 )
 _DAY = Coverage(day=date(2022, 12, 24), status=DayStatus.HELD, records=2, error="duplicate")
-_GAP = day_view(_DAY.day, _DAY, destination="Archive")
-_VIEW = view_of(_JOB, now=_at(14, 31), titles=_TITLES)
+DAY = day_view(_DAY.day, _DAY, destination="Archive")
+JOB_IN_LIST = view_of(_JOB, now=_at(14, 31), titles=_TITLES)
 _FINISH = Finish(earliest=_at(16, day=28), likely=_at(22, day=28), latest=_at(4, day=29))
 
 #: The status of a job, as an example in the description of an API.
-JOB = status_view(_VIEW, now=_at(14, 31), finish=_FINISH, gaps=[_GAP])
-JOB_PAGE = JobPage(data=[_VIEW], next_cursor=None)
-EVENT_PAGE = EventPage(
-    data=[
-        JobEvent(
-            id=7,
-            job_id=_JOB.id,
-            at=_at(14, 30),
-            kind=EventKind.BREAKER_OPENED,
-            data={"error": _ERROR, "cooldown_s": 3600.0, "pause": 1},
-        )
-    ],
-    next_cursor=None,
+JOB = status_view(JOB_IN_LIST, now=_at(14, 31), finish=_FINISH, gaps=[DAY])
+EVENT = JobEvent(
+    id=7,
+    job_id=_JOB.id,
+    at=_at(14, 30),
+    kind=EventKind.BREAKER_OPENED,
+    data={"error": _ERROR, "cooldown_s": 3600.0, "pause": 1},
 )
 ENDED_JOB = replace(_JOB, state=JobState.SUCCESS, reason=Reason.DONE, wake_at=None)
-DAY_PAGE = DayPage(data=[_GAP], next_cursor=None)
 FORECAST = Forecast(
     days=612,
     days_held=119,

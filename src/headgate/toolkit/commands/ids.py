@@ -3,6 +3,7 @@
 import io
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from typing import Any
 
 import msgspec
 import typer
@@ -84,6 +85,15 @@ def complete(kind: IdKind) -> Callable[[typer.Context, str], Sequence[str]]:
         return [each for each in await kind.find(app, begin) if each.startswith(begin)]
 
     return _completer(begin_so)
+
+
+def ids_argument(kind: IdKind, things: str, metavar: str) -> Any:
+    """The argument of a command that does the same to several things of that kind."""
+    return typer.Argument(
+        help=f"The {things}' ids, or their beginnings; - reads them from stdin.",
+        metavar=metavar,
+        autocompletion=complete(kind),
+    )
 
 
 async def _syncs(app: App, begin: str) -> Sequence[str]:

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 from rich.console import Console, OverflowMethod
@@ -12,10 +13,13 @@ from rich.text import Text
 
 from headgate.base.encoding import to_json
 from headgate.base.failure import Failure
-from headgate.flow.jobs.view import JobPage, JobView, OperatorView
+from headgate.flow.jobs.view import JobView, OperatorView
 from headgate.model.job import JobEvent
 from headgate.model.states import JobState
 from headgate.toolkit.commands.command_line import end_quietly
+from headgate.toolkit.paging import Page, page_of
+
+V = TypeVar("V")
 
 
 class _Output(Console):
@@ -76,10 +80,29 @@ def print_list(jobs: Sequence[JobView], *, limit: int, json: bool, none: str) ->
     """
     page = jobs[:limit]
     if json:
-        print_json(JobPage(data=page, next_cursor=page[-1].id if len(jobs) > limit else None))
+        print_json(page_of(jobs, limit))
     elif page:
         columns = ("job", "state", "sync", "user", "lane", "progress", "message")
         print_table(columns, [_row(each) for each in page])
+    else:
+        messages.print(none)
+
+
+def print_page(
+    page: Page[V],
+    columns: Sequence[str],
+    row: Callable[[V], Sequence[str | Text]],
+    *,
+    json: bool,
+    none: str,
+) -> None:
+    """Print a page as the API sends it or as a table, or the message `none` if it is empty."""
+    if json:
+        print_json(page)
+    elif page.data:
+        print_table(columns, [row(each) for each in page.data])
+        if page.next_cursor is not None:
+            messages.print(f"there are more: --after {page.next_cursor}", markup=False)
     else:
         messages.print(none)
 

@@ -1,7 +1,5 @@
 """The API for connections, under /v1/connections: list, connect, pause, resume, remove."""
 
-from datetime import datetime
-from functools import partial
 from typing import Annotated
 
 from fastapi import Path, Query, Request
@@ -12,14 +10,14 @@ from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
 from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy
-from headgate.flow.documents import connection_document, page_document
-from headgate.model.connection import Connection, ConnectionReason
-from headgate.model.states import ConnectionState
+from headgate.flow.connections.view import ConnectionView, connection_view
+from headgate.model.connection import Connection
 from headgate.secrets.links import CONNECT_PATH
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import LinkDocument, Name, Page, request_config, response_config
+from headgate.toolkit.api.documents import LinkDocument, Name, request_config, view_for_caller
 from headgate.toolkit.api.jobs import NOT_MODIFIED
+from headgate.toolkit.api.models import model_of, page_model
 from headgate.toolkit.api.route import (
     IDEMPOTENT,
     IfNoneMatch,
@@ -31,6 +29,7 @@ from headgate.toolkit.api.route import (
     router,
     write_problems,
 )
+from headgate.toolkit.paging import page_of
 
 PAGE_MAX = 200
 ConnectionId = Annotated[
@@ -78,42 +77,21 @@ class HandOver(BaseModel):
     )
 
 
-class ConnectionDocument(BaseModel):
-    """A user's link to a provider."""
-
-    model_config = response_config(examples.CONNECTION)
-
-    id: str
-    user_id: str
-    source: str
-    state: ConnectionState
-    reason: ConnectionReason
-    message: str | None = Field(description="For the user: what happened, and what to do.")
-    error: str | None = Field(description="The last error, for an admin's key; else null.")
-    external_id: str | None = Field(description="What the provider calls the account.")
-    scopes: list[str]
-    expires_at: datetime | None = Field(description="When the access token expires.")
-    created_at: datetime
-    updated_at: datetime
+ConnectionModel = model_of(ConnectionView, examples.CONNECTION)
+ConnectionPageModel = page_model(
+    "ConnectionPage", "A user's connections.", ConnectionView, examples.CONNECTION
+)
 
 
-class ConnectionPage(Page[ConnectionDocument]):
-    """A user's connections."""
-
-    model_config = response_config({"data": [examples.CONNECTION], "next_cursor": None})
-
-
-def _to_document(connection: Connection, caller: Caller) -> ConnectionDocument:
-    return ConnectionDocument.model_validate(
-        connection_document(connection, operator=caller.is_admin)
-    )
+def _view(connection: Connection, caller: Caller) -> ConnectionView:
+    return view_for_caller(connection_view(connection), caller)
 
 
 @routes.get(
     "",
     operation_id="list_connections",
     summary="List a user's connections",
-    response_model=ConnectionPage,
+    response_model=ConnectionPageModel,
     responses=get_problems(),
 )
 async def list_connections(
@@ -126,16 +104,14 @@ async def list_connections(
     """Lists their states; credentials are never part of a response."""
     user_id = caller.require_user(user_id)
     found = await app.connections.of_user(user_id, limit=limit + 1, after=after)
-    document = partial(connection_document, operator=caller.is_admin)
-    page = page_document(found, limit, document)
-    return responses.json_response(ConnectionPage.model_validate(page))
+    return responses.json_response(page_of([_view(each, caller) for each in found], limit))
 
 
 @routes.get(
     "/{connection_id}",
     operation_id="get_connection",
     summary="Get a connection",
-    response_model=ConnectionDocument,
+    response_model=ConnectionModel,
     responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_connection(
@@ -147,7 +123,7 @@ async def get_connection(
 ) -> Response:
     """Shows its state; credentials are never part of a response."""
     found = await app.connections.get(connection_id, user_id=caller.owner)
-    return responses.etag_response(request, _to_document(found, caller))
+    return responses.etag_response(request, _view(found, caller))
 
 
 @routes.post(
@@ -180,11 +156,11 @@ async def connect(site: TheSite, caller: TheCaller, body: Connect) -> Response:
     operation_id="connect_with_token",
     summary="Connect an account with a token that its user copied from the provider",
     status_code=201,
-    response_model=ConnectionDocument,
+    response_model=ConnectionModel,
     dependencies=[IDEMPOTENT],
     responses={
         200: {
-            "model": ConnectionDocument,
+            "model": ConnectionModel,
             "description": "The account was connected before; the new token replaces the old one.",
             "headers": _LOCATION,
         },
@@ -204,7 +180,7 @@ async def connect_with_token(app: TheApp, caller: TheCaller, body: HandOver) -> 
         connection_id=body.connection_id,
     )
     return responses.json_response(
-        _to_document(connection, caller),
+        _view(connection, caller),
         # The version goes up whenever a connection that was there gets other credentials.
         status=201 if connection.version == 1 else 200,
         headers={"Location": f"/v1/connections/{connection.id}"},
@@ -227,7 +203,7 @@ def _check_way(app: App, source: str, wanted: ConnectBy) -> None:
     "/{connection_id}/pause",
     operation_id="pause_connection",
     summary="Pause a connection, so that its jobs wait",
-    response_model=ConnectionDocument,
+    response_model=ConnectionModel,
     dependencies=[IDEMPOTENT],
     responses=post_problems("not_found", "illegal_transition"),
 )
@@ -235,14 +211,14 @@ async def pause(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> 
     """The jobs wait until the connection is resumed."""
     known = app.connections
     paused = await known.pause(connection_id, user_id=caller.owner)
-    return responses.json_response(_to_document(paused, caller))
+    return responses.json_response(_view(paused, caller))
 
 
 @routes.post(
     "/{connection_id}/resume",
     operation_id="resume_connection",
     summary="Resume a connection, so that its jobs go on",
-    response_model=ConnectionDocument,
+    response_model=ConnectionModel,
     dependencies=[IDEMPOTENT],
     responses=post_problems("not_found", "illegal_transition"),
 )
@@ -250,7 +226,7 @@ async def resume(app: TheApp, caller: TheCaller, connection_id: ConnectionId) ->
     """Jobs that wait for it go on within five minutes."""
     known = app.connections
     resumed = await known.resume(connection_id, user_id=caller.owner)
-    return responses.json_response(_to_document(resumed, caller))
+    return responses.json_response(_view(resumed, caller))
 
 
 @routes.delete(

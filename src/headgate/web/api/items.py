@@ -4,22 +4,19 @@ Every query to the store names the user, so another user's item is not found. Th
 what an item is serves its document.
 """
 
-from datetime import datetime
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Request
-from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate.flow.documents import item_document, page_document
+from headgate.flow.items.view import ItemView, item_view
 from headgate.model.item import Item
-from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Name, Page, response_config
+from headgate.toolkit.api.documents import Name, view_for_caller
 from headgate.toolkit.api.jobs import NOT_MODIFIED, Limit
+from headgate.toolkit.api.models import model_of, page_model
 from headgate.toolkit.api.route import (
     IDEMPOTENT,
     IfNoneMatch,
@@ -30,6 +27,7 @@ from headgate.toolkit.api.route import (
     post_problems,
     router,
 )
+from headgate.toolkit.paging import page_of
 
 #: Applications choose the ids of their items; an id of another form is NotFound without a query.
 _AN_ID: dict[str, Any] = {
@@ -43,48 +41,19 @@ AfterItem = Annotated[str | None, Query(**_AN_ID, description="`next_cursor` of 
 routes = router("/v1/items", "Items")
 
 
-class ItemDocument(BaseModel):
-    """A thing that is fetched by itself, and its state."""
-
-    model_config = response_config(examples.ITEM)
-
-    id: str
-    collection: str = Field(description="The kind of thing.")
-    user_id: str
-    connection_id: str
-    external_id: str | None = Field(description="The provider's id; null: not known yet.")
-    lane: Lane
-    start_time: datetime = Field(description="The time of the thing: the oldest is fetched first.")
-    state: ItemState
-    stuck: bool = Field(description="Whether it has failed for good, until it is reset.")
-    retry_count: int = Field(description="Failed fetches.")
-    deferrals: int = Field(description="How often the provider asked to wait.")
-    crashes: int = Field(description="Workers that were lost while they fetched it.")
-    next_attempt_at: datetime | None = Field(description="null: no fetch is planned.")
-    deferred_until: datetime | None
-    attempted_at: datetime | None
-    limited_at: datetime | None = Field(description="When the provider last answered 429 for it.")
-    message: str | None = Field(description="For the user: what happened, and what to do.")
-    error: str | None = Field(description="The last error, for an admin's key; else null.")
-    created_at: datetime
-    updated_at: datetime
+ItemModel = model_of(ItemView, examples.ITEM)
+ItemPageModel = page_model("ItemPage", "Items, in the order of their ids.", ItemView, examples.ITEM)
 
 
-class ItemPage(Page[ItemDocument]):
-    """Items, in the order of their ids."""
-
-    model_config = response_config({"data": [examples.ITEM], "next_cursor": None})
-
-
-def _to_document(item: Item, caller: Caller) -> ItemDocument:
-    return ItemDocument.model_validate(item_document(item, operator=caller.is_admin))
+def _view(item: Item, caller: Caller) -> ItemView:
+    return view_for_caller(item_view(item), caller)
 
 
 @routes.get(
     "",
     operation_id="list_items",
     summary="List items, in the order of their ids",
-    response_model=ItemPage,
+    response_model=ItemPageModel,
     responses=get_problems(),
 )
 async def list_items(
@@ -104,8 +73,7 @@ async def list_items(
         limit=limit + 1,
         after=after,
     )
-    document = partial(item_document, operator=caller.is_admin)
-    return responses.json_response(ItemPage.model_validate(page_document(found, limit, document)))
+    return responses.json_response(page_of([_view(each, caller) for each in found], limit))
 
 
 # `path`: an id may hold a slash.
@@ -113,7 +81,7 @@ async def list_items(
     "/{item_id:path}",
     operation_id="get_item",
     summary="Get an item",
-    response_model=ItemDocument,
+    response_model=ItemModel,
     responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_item(
@@ -125,17 +93,17 @@ async def get_item(
 ) -> Response:
     """Shows its state, its attempts and its last error."""
     item = await app.items.get(item_id, user_id=caller.owner)
-    return responses.etag_response(request, _to_document(item, caller))
+    return responses.etag_response(request, _view(item, caller))
 
 
 @routes.post(
     "/{item_id:path}/reset",
     operation_id="reset_item",
     summary="Fetch an item afresh",
-    response_model=ItemDocument,
+    response_model=ItemModel,
     dependencies=[IDEMPOTENT],
     responses=post_problems("not_found", "not_connected", "illegal_transition", "conflict"),
 )
 async def reset(caller: TheAdmin, app: TheApp, item_id: ItemId) -> Response:
     """Clears its attempts, takes it from the worker that claimed it, and makes sure of a job."""
-    return responses.json_response(_to_document(await app.items.reset(item_id), caller))
+    return responses.json_response(_view(await app.items.reset(item_id), caller))

@@ -5,29 +5,24 @@ from datetime import date, timedelta
 from typing import Annotated
 
 from fastapi import Body, Path, Query, Request
-from msgspec.structs import replace
 from starlette.responses import Response
 
 from headgate.app import App
 from headgate.flow.jobs.submit import JobRequest
-from headgate.flow.jobs.view import DayPage, EventPage, day_view
-from headgate.model.job import Job
+from headgate.flow.jobs.view import DayView, JobView, day_view
+from headgate.model.job import Job, JobEvent
 from headgate.model.states import JobState
 from headgate.secrets.links import PROGRESS_PATH
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import (
     Day,
-    DayPageModel,
-    EventPageModel,
     ForecastModel,
     JobModel,
-    JobPageModel,
     LinkDocument,
     MakeLink,
     Name,
     StartJob,
-    job_page,
     view_for_caller,
 )
 from headgate.toolkit.api.event_stream import (
@@ -49,6 +44,7 @@ from headgate.toolkit.api.jobs import (
     check_connection,
     start_job,
 )
+from headgate.toolkit.api.models import page_model
 from headgate.toolkit.api.route import (
     IDEMPOTENT,
     IfNoneMatch,
@@ -60,6 +56,7 @@ from headgate.toolkit.api.route import (
     post_problems,
     router,
 )
+from headgate.toolkit.paging import Page, page_of
 
 DAYS_MAX = 1000
 JobId = Annotated[str, Path(pattern=JOB_ID, description="The job.")]
@@ -70,9 +67,11 @@ _TAGGED = {
         "ETag": {"description": "The version of the document.", "schema": {"type": "string"}},
     }
 }
-_STREAMED = events_response(
-    *map(event_frame, examples.EVENT_PAGE.data), end_frame(examples.ENDED_JOB)
-)
+_STREAMED = events_response(event_frame(examples.EVENT), end_frame(examples.ENDED_JOB))
+
+JobPageModel = page_model("JobPage", "Jobs, the newest first.", JobView, examples.JOB_IN_LIST)
+EventPageModel = page_model("EventPage", "A job's events, in order.", JobEvent, examples.EVENT)
+DayPageModel = page_model("DayPage", "Every day of a job's range, in order.", DayView, examples.DAY)
 
 routes = router("/v1/jobs", "Jobs")
 
@@ -141,7 +140,8 @@ async def list_jobs(
         limit=limit + 1,
         before=after,
     )
-    return responses.json_response(await job_page(app, jobs, caller, limit=limit))
+    views = [view_for_caller(each, caller) for each in await app.jobs.views(jobs)]
+    return responses.json_response(page_of(views, limit))
 
 
 async def _status(
@@ -191,10 +191,10 @@ async def events(
         begin = after if last_event_id is None else last_event_id
         return await stream_job(request, caller, job_id, after=begin)
     job = await app.jobs.get(job_id, user_id=caller.owner)
-    entries = await app.jobs.events(job.id, after=after, limit=limit + 1)
-    page = [shown_to(caller, each) for each in entries[:limit]]
-    more = str(page[-1].id) if len(entries) > limit else None
-    return responses.json_response(EventPage(data=page, next_cursor=more), headers=VARY)
+    found = await app.jobs.events(job.id, after=after, limit=limit + 1)
+    shown = [shown_to(caller, each) for each in found]
+    page = page_of(shown, limit, cursor=lambda each: str(each.id))
+    return responses.json_response(page, headers=VARY)
 
 
 @routes.get(
@@ -214,18 +214,18 @@ async def days(
     """Lists every day in order; a day that has not been read yet has no status."""
     job = await app.jobs.get(job_id, user_id=caller.owner)
     if job.start_date is None or job.end_date is None:
-        return responses.json_response(DayPage(data=[], next_cursor=None))
+        return responses.json_response(Page(data=[], next_cursor=None))
     wanted = _days(max(job.start_date, after or date.min), job.end_date, limit, skip=after)
     if not wanted:
-        return responses.json_response(DayPage(data=[], next_cursor=None))
+        return responses.json_response(Page(data=[], next_cursor=None))
     rows = await app.records.coverage(job.sync, job.connection_id, start=wanted[0], end=wanted[-1])
     known = {row.day: row for row in rows}
     into = app.registry.titles.get(job.destination or "", job.destination)
-    page = [day_view(day, known.get(day), destination=into) for day in wanted]
-    if not caller.is_admin:
-        page = [replace(each, error=None) for each in page]
+    page = [
+        view_for_caller(day_view(day, known.get(day), destination=into), caller) for day in wanted
+    ]
     more = wanted[-1].isoformat() if wanted[-1] < job.end_date else None
-    return responses.json_response(DayPage(data=page, next_cursor=more))
+    return responses.json_response(Page(data=page, next_cursor=more))
 
 
 def _days(first: date, last: date, limit: int, *, skip: date | None) -> list[date]:

@@ -6,9 +6,6 @@ from typing import Any
 from headgate.flow.schedules.view import (
     DayHistory,
     ScheduleHistory,
-    ScheduleList,
-    TickPage,
-    TickUserPage,
     schedule_view,
     tick_plan_view,
     tick_user_view,
@@ -42,7 +39,6 @@ _PLAN = TickPlan(
 
 PAUSE: dict[str, Any] = {"reason": "The provider is down for maintenance"}
 SCHEDULE = schedule_view(_SCHEDULE, _STATE, Lane.HOT, [_TICK + _DAY, _TICK + 2 * _DAY])
-SCHEDULES = ScheduleList(data=[SCHEDULE])
 PLAN = tick_plan_view(_SCHEDULE, _PLAN, users=2, limit=10)
 TICK = Tick(
     schedule=_SCHEDULE.name,
@@ -53,18 +49,12 @@ TICK = Tick(
     skipped=1,
     worker="host-1_01JGFJ7VW0ABCDEFGHJKMNPQRS",
 )
-TICKS = TickPage(data=[TICK], next_cursor=None)
-TICK_USERS = TickUserPage(
-    data=[
-        tick_user_view(TickUser(user_id="user-abc", connection_id=_CONNECTION, job_id=_JOB_ID)),
-        tick_user_view(
-            TickUser(
-                user_id="user-def", connection_id=_BOB.connection_id, reason=SkipReason.INACTIVE
-            )
-        ),
-    ],
-    next_cursor=None,
-)
+TICK_USERS = [
+    tick_user_view(TickUser(user_id="user-abc", connection_id=_CONNECTION, job_id=_JOB_ID)),
+    tick_user_view(
+        TickUser(user_id="user-def", connection_id=_BOB.connection_id, reason=SkipReason.INACTIVE)
+    ),
+]
 HISTORY = ScheduleHistory(
     schedule=_SCHEDULE.name,
     tz="UTC",

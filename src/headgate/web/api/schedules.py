@@ -10,17 +10,14 @@ from headgate.flow.schedules.service import HISTORY_DAYS, HISTORY_DAYS_MAX, REAS
 from headgate.flow.schedules.view import (
     PlanView,
     ScheduleHistory,
-    ScheduleList,
     ScheduleView,
-    TickPage,
-    TickUserPage,
+    TickUserView,
 )
 from headgate.model.schedule import SkipReason, Tick
 from headgate.toolkit.api import responses
-from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import Name, Time, request_config
 from headgate.toolkit.api.jobs import After, Limit
-from headgate.toolkit.api.models import model_of
+from headgate.toolkit.api.models import list_model, model_of, page_model
 from headgate.toolkit.api.route import (
     IDEMPOTENT,
     TheAdmin,
@@ -29,17 +26,27 @@ from headgate.toolkit.api.route import (
     post_problems,
     router,
 )
+from headgate.toolkit.paging import page_of
 from headgate.web.api import schedule_examples as examples
 
 ScheduleName = Annotated[Name, Path(alias="name", description="The schedule.")]
 TickTime = Annotated[Time, Path(alias="tick", description="The time of the tick, with its zone.")]
 
 ScheduleModel = model_of(ScheduleView, examples.SCHEDULE)
-ScheduleListModel = model_of(ScheduleList, examples.SCHEDULES)
+ScheduleListModel = list_model(
+    "ScheduleList", "Every declared schedule.", ScheduleView, examples.SCHEDULE
+)
 PlanModel = model_of(PlanView, examples.PLAN)
 TickModel = model_of(Tick, examples.TICK)
-TickPageModel = model_of(TickPage, examples.TICKS)
-TickUserPageModel = model_of(TickUserPage, examples.TICK_USERS)
+TickPageModel = page_model(
+    "TickPage", "Ticks that have fired, the latest first.", Tick, examples.TICK
+)
+TickUserPageModel = page_model(
+    "TickUserPage",
+    "What a tick meant for each connection, in the order of their ids.",
+    TickUserView,
+    *examples.TICK_USERS,
+)
 HistoryModel = model_of(ScheduleHistory, examples.HISTORY)
 
 routes = router("/v1/schedules", "Schedules")
@@ -61,11 +68,6 @@ class RunSchedule(BaseModel):
     model_config = request_config({})
 
 
-def _name_of(caller: Caller) -> str:
-    """Return who does it, for people and for whoever looks up the API key."""
-    return f"{caller.key.name} ({caller.key.id})"
-
-
 @routes.get(
     "",
     operation_id="list_schedules",
@@ -75,7 +77,7 @@ def _name_of(caller: Caller) -> str:
 )
 async def list_schedules(app: TheApp, caller: TheAdmin) -> Response:
     """Each with its definition, its next tick, and whether it is paused."""
-    return responses.json_response(ScheduleList(data=await app.schedules.list()))
+    return responses.json_response({"data": await app.schedules.list()})
 
 
 @routes.get(
@@ -127,7 +129,7 @@ async def run(
 
     To see what it would do, get `/v1/schedules/{name}/plan?now=true`.
     """
-    tick = await app.schedules.run_now(name, by=_name_of(caller))
+    tick = await app.schedules.run_now(name, by=caller.name)
     return responses.json_response(tick, status=202)
 
 
@@ -147,7 +149,7 @@ async def pause(
 ) -> Response:
     """Nothing fires until it is resumed. Jobs that were queued before run as planned."""
     reason = None if body is None else body.reason
-    paused = await app.schedules.pause(name, by=_name_of(caller), reason=reason)
+    paused = await app.schedules.pause(name, by=caller.name, reason=reason)
     return responses.json_response(paused)
 
 
@@ -161,7 +163,7 @@ async def pause(
 )
 async def resume(app: TheApp, caller: TheAdmin, name: ScheduleName) -> Response:
     """It goes on with its next tick; what it would have fired meanwhile does not fire."""
-    return responses.json_response(await app.schedules.resume(name, by=_name_of(caller)))
+    return responses.json_response(await app.schedules.resume(name, by=caller.name))
 
 
 @routes.get(
@@ -199,8 +201,8 @@ async def ticks(
 ) -> Response:
     """Those that fired by themselves, and those that somebody asked for."""
     found = await app.schedules.ticks(name, limit=limit + 1, before=after)
-    cursor = found[limit - 1].tick.isoformat() if len(found) > limit else None
-    return responses.json_response(TickPage(data=found[:limit], next_cursor=cursor))
+    page = page_of(found, limit, cursor=lambda each: each.tick.isoformat())
+    return responses.json_response(page)
 
 
 @routes.get(
@@ -225,5 +227,5 @@ async def tick_users(
     found = await app.schedules.tick_users(
         name, tick, reasons=reason or (), limit=limit + 1, after=after
     )
-    cursor = found[limit - 1].connection_id if len(found) > limit else None
-    return responses.json_response(TickUserPage(data=found[:limit], next_cursor=cursor))
+    page = page_of(found, limit, cursor=lambda each: each.connection_id)
+    return responses.json_response(page)

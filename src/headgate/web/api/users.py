@@ -1,7 +1,5 @@
 """The API for users, under /v1/users: plans, logins, preferences, and pauses of schedules."""
 
-from datetime import datetime
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Body, Path, Query, Request
@@ -10,13 +8,14 @@ from starlette.responses import Response, StreamingResponse
 
 from headgate.base.encoding import to_json
 from headgate.base.errors import NotFound
-from headgate.flow.documents import erasure_document, page_document, user_document
 from headgate.flow.users.service import PLAN_LENGTH_MAX, REASON_LENGTH_MAX
+from headgate.flow.users.view import ErasureView, UserView, erasure_view, user_view
 from headgate.model.user import EMAIL_LENGTH_MAX, ZONE_LENGTH_MAX, Frequency, Preferences, User
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Name, Page, request_config, response_config
+from headgate.toolkit.api.documents import Name, request_config, view_for_caller
 from headgate.toolkit.api.jobs import NOT_MODIFIED
+from headgate.toolkit.api.models import model_of, page_model
 from headgate.toolkit.api.route import (
     IDEMPOTENT,
     IfNoneMatch,
@@ -28,6 +27,7 @@ from headgate.toolkit.api.route import (
     router,
     write_problems,
 )
+from headgate.toolkit.paging import page_of
 
 PAGE_MAX = 200
 JSON_LINES = "application/jsonl"
@@ -85,60 +85,9 @@ class PauseUser(BaseModel):
     )
 
 
-class PreferencesDocument(BaseModel):
-    """What a user prefers."""
-
-    frequency: Frequency = Field(description="How often a schedule runs for the user.")
-    time: str | None = Field(
-        description="The time of day in the user's zone; null: the schedule's own time."
-    )
-    zone: str = Field(description="The IANA name of the user's time zone.")
-    email: str | None = Field(description="Where notifications go; null: nowhere.")
-    notify: bool = Field(description="false: the user gets no notifications.")
-
-
-class UserDocument(BaseModel):
-    """A user: plan, last login, preferences."""
-
-    model_config = response_config(examples.USER)
-
-    id: str
-    plan: str | None = Field(description="null if none was set.")
-    last_login_at: datetime | None = Field(
-        description="When the user was last here in person, to the hour; null: never."
-    )
-    preferences: PreferencesDocument
-    paused_at: datetime | None = Field(description="Since when schedules skip the user.")
-    paused_by: str | None = Field(description="Who paused them, for an admin's key; else null.")
-    pause_reason: str | None
-    created_at: datetime
-    updated_at: datetime
-
-
-class ErasureDocument(BaseModel):
-    """The erasure of a user; it does not say whose it was."""
-
-    model_config = response_config(examples.ERASURE)
-
-    id: str
-    finished: bool = Field(description="false: the workers go on with it.")
-    deleted: dict[str, int] = Field(description="How many rows were deleted, by kind.")
-    unrevoked: list[str] = Field(
-        description="Providers at which the authorization could not be revoked by us."
-    )
-    unreached: list[str] = Field(
-        description="Systems that could not be started, so that what they keep of the user stays: "
-        "correct them, and erase the user again."
-    )
-    asked_by: str
-    asked_at: datetime
-    finished_at: datetime | None
-
-
-class UserPage(Page[UserDocument]):
-    """Users, in the order of their ids."""
-
-    model_config = response_config({"data": [examples.USER], "next_cursor": None})
+UserModel = model_of(UserView, examples.USER)
+UserPageModel = page_model("UserPage", "Users, in the order of their ids.", UserView, examples.USER)
+ErasureModel = model_of(ErasureView, examples.ERASURE)
 
 
 def _own(caller: Caller, user_id: str) -> str:
@@ -148,20 +97,15 @@ def _own(caller: Caller, user_id: str) -> str:
     return user_id
 
 
-def _to_document(user: User, caller: Caller) -> UserDocument:
-    return UserDocument.model_validate(user_document(user, operator=caller.is_admin))
-
-
-def _name_of(caller: Caller) -> str:
-    """Return who pauses a user, for people and for whoever looks up the API key."""
-    return f"{caller.key.name} ({caller.key.id})"
+def _response(user: User, caller: Caller) -> Response:
+    return responses.json_response(view_for_caller(user_view(user), caller))
 
 
 @routes.get(
     "",
     operation_id="list_users",
     summary="List all users",
-    response_model=UserPage,
+    response_model=UserPageModel,
     responses=get_problems(),
 )
 async def list_users(
@@ -172,15 +116,14 @@ async def list_users(
 ) -> Response:
     """Lists those who have connected, and those that the application has told of."""
     found = await app.users.list(limit=limit + 1, after=after)
-    page = page_document(found, limit, partial(user_document, operator=caller.is_admin))
-    return responses.json_response(UserPage.model_validate(page))
+    return responses.json_response(page_of([user_view(each) for each in found], limit))
 
 
 @routes.get(
     "/{user_id}",
     operation_id="get_user",
     summary="Get a user",
-    response_model=UserDocument,
+    response_model=UserModel,
     responses={**NOT_MODIFIED, **get_problems("not_found")},
 )
 async def get_user(
@@ -192,41 +135,41 @@ async def get_user(
 ) -> Response:
     """To look at a user is no login of theirs."""
     user = await app.users.get(_own(caller, user_id))
-    return responses.etag_response(request, _to_document(user, caller))
+    return responses.etag_response(request, view_for_caller(user_view(user), caller))
 
 
 @routes.put(
     "/{user_id}",
     operation_id="set_user_plan",
     summary="Set a user's plan",
-    response_model=UserDocument,
+    response_model=UserModel,
     responses=write_problems("not_found"),
 )
 async def set_plan(app: TheApp, caller: TheAdmin, user_id: UserId, body: SetPlan) -> Response:
     """The application decides what a plan includes."""
     user = await app.users.set_plan(user_id, body.plan)
-    return responses.json_response(_to_document(user, caller))
+    return _response(user, caller)
 
 
 @routes.post(
     "/{user_id}/seen",
     operation_id="see_user",
     summary="Say that a user is here in person",
-    response_model=UserDocument,
+    response_model=UserModel,
     dependencies=[IDEMPOTENT],
     responses=post_problems("not_found"),
 )
 async def seen(app: TheApp, caller: TheCaller, user_id: UserId) -> Response:
     """Call it when the user logs in to your application. It is written at most once an hour."""
     await app.users.seen(_own(caller, user_id))
-    return responses.json_response(_to_document(await app.users.get(user_id), caller))
+    return _response(await app.users.get(user_id), caller)
 
 
 @routes.patch(
     "/{user_id}/preferences",
     operation_id="set_user_preferences",
     summary="Change a user's preferences",
-    response_model=UserDocument,
+    response_model=UserModel,
     responses=write_problems("not_found"),
 )
 async def set_preferences(
@@ -235,14 +178,14 @@ async def set_preferences(
     """Changes the fields that are sent, and no others."""
     changes: dict[str, Any] = {name: getattr(body, name) for name in body.model_fields_set}
     user = await app.users.set_preferences(_own(caller, user_id), **changes)
-    return responses.json_response(_to_document(user, caller))
+    return _response(user, caller)
 
 
 @routes.post(
     "/{user_id}/pause",
     operation_id="pause_user",
     summary="Pause a user's schedules",
-    response_model=UserDocument,
+    response_model=UserModel,
     dependencies=[IDEMPOTENT],
     responses=post_problems("not_found"),
 )
@@ -254,29 +197,29 @@ async def pause(
 ) -> Response:
     """Schedules skip the user; jobs that somebody starts run as before."""
     reason = None if body is None else body.reason
-    user = await app.users.pause(_own(caller, user_id), by=_name_of(caller), reason=reason)
-    return responses.json_response(_to_document(user, caller))
+    user = await app.users.pause(_own(caller, user_id), by=caller.name, reason=reason)
+    return _response(user, caller)
 
 
 @routes.post(
     "/{user_id}/resume",
     operation_id="resume_user",
     summary="Resume a user's schedules",
-    response_model=UserDocument,
+    response_model=UserModel,
     dependencies=[IDEMPOTENT],
     responses=post_problems("not_found"),
 )
 async def resume(app: TheApp, caller: TheCaller, user_id: UserId) -> Response:
     """Schedules serve the user again from their next run on."""
-    user = await app.users.resume(_own(caller, user_id), by=_name_of(caller))
-    return responses.json_response(_to_document(user, caller))
+    user = await app.users.resume(_own(caller, user_id), by=caller.name)
+    return _response(user, caller)
 
 
 @routes.delete(
     "/{user_id}",
     operation_id="forget_user",
     summary="Erase a user",
-    response_model=ErasureDocument,
+    response_model=ErasureModel,
     responses=write_problems("not_found"),
 )
 async def forget(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
@@ -285,9 +228,8 @@ async def forget(app: TheApp, caller: TheAdmin, user_id: UserId) -> Response:
     It cannot be undone. If there is much to delete, `finished` is false, and the workers go on;
     the same request again says how far it is.
     """
-    erasure = await app.users.forget(user_id, by=_name_of(caller), batches_max=ERASED_AT_ONCE)
-    document = erasure_document(erasure, unreached=list(app.unstarted))
-    return responses.json_response(ErasureDocument.model_validate(document))
+    erasure = await app.users.forget(user_id, by=caller.name, batches_max=ERASED_AT_ONCE)
+    return responses.json_response(erasure_view(erasure, unreached=app.unstarted))
 
 
 @routes.get(

@@ -24,8 +24,7 @@ from headgate.model.job import Job, Lane, Mode, Progress, Reason, Summary
 from headgate.model.record import ITEMS_FAILED
 from headgate.model.states import ConnectionState, ItemState, JobState
 from headgate.model.worker import Abilities, Worker
-from tests.unit.flow.test_documents import connection, item
-from tests.unit.values import NOW, make_job
+from tests.unit.values import NOW, make_connection, make_item, make_job
 
 ERROR = "Transient: 503"
 MOMENTS = [None, NOW - timedelta(hours=1), NOW, NOW + timedelta(hours=1)]
@@ -410,7 +409,7 @@ def test_an_item_says_what_happens_next_and_nothing_of_its_error(
     fields: dict[str, Any], said: str | None
 ) -> None:
     error = "Malformed: https://strava.example said 503"
-    message = explain_item(item(error=error, **fields))
+    message = explain_item(make_item(error=error, **fields))
 
     assert (message is None) == (said is None)
     assert said is None or said in str(message)
@@ -426,7 +425,7 @@ def test_an_item_says_what_happens_next_and_nothing_of_its_error(
     ],
 )
 def test_a_connection_says_what_to_do(state: ConnectionState, said: str | None) -> None:
-    message = explain_connection(connection(state=state, error="said 401"))
+    message = explain_connection(make_connection(state=state, error="said 401"))
 
     assert (message is None) == (said is None)
     assert said is None or said in str(message)

@@ -19,7 +19,6 @@ from headgate.flow.jobs.view import (
     Reconnect,
     day_view,
     event_for_user,
-    for_user,
     status_view,
     view_of,
 )
@@ -97,11 +96,11 @@ def test_a_user_is_told_nothing_that_is_for_operators() -> None:
     status = status_view(view(error=ERROR, key="secret-ish"), now=NOW, gaps=[failed])
     assert failed.error is not None and status.operator is not None
 
-    told = msgspec.json.encode(for_user(status)).decode()
+    told = msgspec.json.encode(status.for_user()).decode()
 
     for word in ("JSON", "ValueError", "watch.py", "secret-ish"):
         assert word not in told
-    listed = for_user(view(error=ERROR))
+    listed = view(error=ERROR).for_user()
     assert type(listed) is JobView and listed.operator is None
     hidden = set(OperatorView.__struct_fields__) - {"error", "worker"}
     assert not hidden & set(JobStatus.__struct_fields__)

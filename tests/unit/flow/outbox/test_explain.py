@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from headgate.base.encoding import hash_text
-from headgate.flow.documents import delivery_document, message_document
 from headgate.flow.outbox.explain import explain_delivery, explain_stop
-from headgate.model.delivery import Delivery, Message, TargetStop
+from headgate.model.delivery import Delivery, TargetStop
 from headgate.model.states import DeliveryState
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -28,20 +26,6 @@ def delivery(state: DeliveryState = DeliveryState.PENDING, **fields: Any) -> Del
         "updated_at": NOW,
     }
     return Delivery(**{**given, **fields})
-
-
-def message(payload: str = '{"a":1}', **fields: Any) -> Message:
-    given: dict[str, Any] = {
-        "id": "m1",
-        "topic": "orders",
-        "key": "order-1",
-        "payload": payload,
-        "payload_hash": hash_text(payload),
-        "run_id": "run-1",
-        "user_id": None,
-        "created_at": NOW,
-    }
-    return Message(**{**given, **fields})
 
 
 DUE = "It is due: a worker for local sends it, and so does: headgate outbox drain --env local"
@@ -116,31 +100,3 @@ def test_while_the_target_has_stopped_its_deliveries_say_so_and_what_to_do() -> 
 )
 def test_what_is_over_does_not_wait_for_the_target(over: Delivery) -> None:
     assert explain_delivery(over, now=NOW, stop=STOP) == explain_delivery(over, now=NOW)
-
-
-def test_a_delivery_is_told_as_json_without_what_is_the_engines_own() -> None:
-    failed = delivery(DeliveryState.FAILED, attempts=2, error="it answered 503", run_id="run-1")
-
-    told = delivery_document(failed, now=NOW, stop=STOP)
-
-    assert set(Delivery.__struct_fields__) - set(told) == {"token", "lease_until", "worker"}
-    assert (told["state"], told["attempts"], told["run_id"]) == ("failed", 2, "run-1")
-    assert told["error"] == "it answered 503"
-    assert told["message"] == explain_delivery(failed, now=NOW, stop=STOP)
-    assert told["target_stopped_at"] == "2026-01-01T11:55:00Z"
-    assert delivery_document(failed, now=NOW)["target_stopped_at"] is None
-
-
-def test_a_message_is_told_with_its_payload() -> None:
-    told = message_document(message())
-
-    assert set(Message.__struct_fields__) <= set(told)
-    assert (told["key"], told["payload"], told["payload_bytes"]) == ("order-1", {"a": 1}, 7)
-    assert (told["intact"], told["created_at"]) == (True, "2026-01-01T12:00:00Z")
-
-
-@pytest.mark.parametrize("spoilt", ['{"a":', "[" * 100_000])
-def test_a_payload_that_others_have_spoilt_is_told_as_it_is(spoilt: str) -> None:
-    told = message_document(message(spoilt, payload_hash=hash_text("before")))
-
-    assert (told["payload"], told["intact"]) == (spoilt, False)

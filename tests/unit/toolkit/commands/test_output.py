@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from headgate import Progress
-from headgate.flow.jobs.view import JobView, for_user, view_of
+from headgate.flow.jobs.view import JobView, view_of
 from headgate.model.job import Summary
 from headgate.model.states import JobState
 from headgate.toolkit.commands import output
@@ -107,7 +107,7 @@ def test_operators_are_told_the_last_error_its_cause_and_its_line(
     said = capsys.readouterr().out
     for fact in ("Malformed: no JSON", "ValueError: char 0", "my_syncs/watch.py:7", "attempts 2"):
         assert fact in said
-    print_facts(job_facts(for_user(shown)))
+    print_facts(job_facts(shown.for_user()))
     assert "Malformed" not in capsys.readouterr().out
 
 
