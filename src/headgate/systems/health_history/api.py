@@ -17,6 +17,7 @@ from headgate import App, InvalidInput, JobRequest, JobState, JsonObject, Mode, 
 from headgate.toolkit import page_of
 from headgate.toolkit.api import (
     IDEMPOTENT,
+    JOB_CONTROLS,
     JOB_EXAMPLE,
     JOB_ID,
     NOT_MODIFIED,
@@ -27,8 +28,10 @@ from headgate.toolkit.api import (
     JobKey,
     Limit,
     Name,
+    Operation,
     TheApp,
     TheCaller,
+    add_controls,
     etag_response,
     fields_of,
     get_problems,
@@ -41,10 +44,9 @@ from headgate.toolkit.api import (
     start_job,
     view_for_caller,
 )
-from headgate.types import Job, JobStatus, JobView
+from headgate.types import JobStatus, JobView
 
 TheirJobId = Annotated[str, Path(alias="jobId", pattern=JOB_ID, description="The job.")]
-_CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
 #: The engine's names of fields, with the seed's.
 _WORDS = {"start_date": "startDate", "end_date": "endDate", "user_id": "userId"}
 
@@ -238,62 +240,22 @@ async def _check(app: App, job_id: str, caller: Caller) -> None:
         raise NotFound(f"there is no job {job_id!r}")
 
 
-async def _control_job(
-    request: Request, app: App, control: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
-) -> Response:
-    await _check(app, job_id, caller)
-    job = await control(job_id, user_id=caller.owner)
-    found = await app.jobs.status(job.id, user_id=caller.owner)
-    return etag_response(request, _to_historical_job(view_for_caller(found, caller)))
+def _control(operation: Operation) -> Callable[..., Awaitable[Response]]:
+    async def control(
+        request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId
+    ) -> Response:
+        await _check(app, job_id, caller)
+        await operation(app.jobs, job_id, user_id=caller.owner)
+        return await status(request, app, caller, job_id)
+
+    return control
 
 
-@routes.post(
-    "/{jobId}/retry",
-    operation_id="retry_historical_job",
-    summary="Retry now",
-    response_model=HistoricalJob,
-    dependencies=[IDEMPOTENT],
-    responses=post_problems(*_CONTROLS, "active_job_exists"),
+add_controls(
+    routes,
+    "/{jobId}",
+    "historical_job",
+    JOB_CONTROLS,
+    model=HistoricalJob,
+    endpoint=_control,
 )
-async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """A paused or failed job is PENDING again at once. Offer this only if `retryable` is true."""
-    return await _control_job(request, app, app.jobs.retry_now, job_id, caller)
-
-
-@routes.post(
-    "/{jobId}/pause",
-    operation_id="pause_historical_job",
-    summary="Pause a job until it is resumed",
-    response_model=HistoricalJob,
-    dependencies=[IDEMPOTENT],
-    responses=post_problems(*_CONTROLS),
-)
-async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """A running job stops after its present chunk."""
-    return await _control_job(request, app, app.jobs.pause, job_id, caller)
-
-
-@routes.post(
-    "/{jobId}/resume",
-    operation_id="resume_historical_job",
-    summary="Resume a paused job",
-    response_model=HistoricalJob,
-    dependencies=[IDEMPOTENT],
-    responses=post_problems(*_CONTROLS),
-)
-async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """The job goes on where it stopped."""
-    return await _control_job(request, app, app.jobs.resume, job_id, caller)
-
-
-@routes.post(
-    "/{jobId}/cancel",
-    operation_id="cancel_historical_job",
-    summary="Cancel a job",
-    response_model=HistoricalJob,
-    dependencies=[IDEMPOTENT],
-    responses=post_problems(*_CONTROLS),
-)
-async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId) -> Response:
-    """What is imported stays."""
-    return await _control_job(request, app, app.jobs.cancel, job_id, caller)

@@ -7,6 +7,7 @@ from headgate.base.lazy import lazy_names
 if TYPE_CHECKING:
     from headgate.toolkit.api.auth import Caller
     from headgate.toolkit.api.bodies import check_body
+    from headgate.toolkit.api.controls import JOB_CONTROLS, Control, Operation, add_controls
     from headgate.toolkit.api.documents import (
         Day,
         JobModel,
@@ -61,6 +62,7 @@ else:
 __all__ = [
     "ACCEPTED",
     "IDEMPOTENT",
+    "JOB_CONTROLS",
     "JOB_EXAMPLE",
     "JOB_ID",
     "NOT_MODIFIED",
@@ -69,6 +71,7 @@ __all__ = [
     "After",
     "AfterEvent",
     "Caller",
+    "Control",
     "Day",
     "EventStreamResponse",
     "IfNoneMatch",
@@ -79,12 +82,14 @@ __all__ = [
     "LinkDocument",
     "MakeLink",
     "Name",
+    "Operation",
     "ProblemError",
     "TheAdmin",
     "TheApp",
     "TheCaller",
     "TheSite",
     "accepted_response",
+    "add_controls",
     "check_body",
     "encode_frame",
     "etag_response",

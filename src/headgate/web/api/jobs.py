@@ -7,14 +7,13 @@ from typing import Annotated
 from fastapi import Body, Path, Query, Request
 from starlette.responses import Response
 
-from headgate.app import App
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.view import DayView, JobView, day_view
-from headgate.model.job import Job, JobEvent
+from headgate.model.job import JobEvent
 from headgate.model.states import JobState
 from headgate.secrets.links import PROGRESS_PATH
 from headgate.toolkit.api import examples, responses
-from headgate.toolkit.api.auth import Caller
+from headgate.toolkit.api.controls import JOB_CONTROLS, Operation, add_controls
 from headgate.toolkit.api.documents import (
     Day,
     ForecastModel,
@@ -61,7 +60,6 @@ from headgate.toolkit.paging import Page, page_of
 DAYS_MAX = 1000
 JobId = Annotated[str, Path(pattern=JOB_ID, description="The job.")]
 
-_CONTROLS = ("not_found", "illegal_transition", "job_cancelled", "conflict")
 _TAGGED = {
     "headers": {
         "ETag": {"description": "The version of the document.", "schema": {"type": "string"}},
@@ -238,64 +236,15 @@ def _days(first: date, last: date, limit: int, *, skip: date | None) -> list[dat
 # ---- controlling -------------------------------------------------------------------------------
 
 
-async def _control_job(
-    request: Request, app: App, control: Callable[..., Awaitable[Job]], job_id: str, caller: Caller
-) -> Response:
-    job = await control(job_id, user_id=caller.owner)
-    status = await app.jobs.status(job.id, user_id=caller.owner)
-    return responses.etag_response(request, view_for_caller(status, caller))
+def _control(operation: Operation) -> Callable[..., Awaitable[Response]]:
+    async def control(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
+        await operation(app.jobs, job_id, user_id=caller.owner)
+        return await _status(request, app, caller, job_id)
+
+    return control
 
 
-@routes.post(
-    "/{job_id}/retry",
-    operation_id="retry_job",
-    summary="Try a paused or failed job again at once",
-    response_model=JobModel,
-    dependencies=[IDEMPOTENT],
-    responses=post_problems(*_CONTROLS, "active_job_exists"),
-)
-async def retry(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
-    """A job that runs or waits already is left as it is."""
-    return await _control_job(request, app, app.jobs.retry_now, job_id, caller)
-
-
-@routes.post(
-    "/{job_id}/pause",
-    operation_id="pause_job",
-    summary="Pause a job until it is resumed",
-    response_model=JobModel,
-    dependencies=[IDEMPOTENT],
-    responses=post_problems(*_CONTROLS),
-)
-async def pause(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
-    """A running job stops after its present chunk."""
-    return await _control_job(request, app, app.jobs.pause, job_id, caller)
-
-
-@routes.post(
-    "/{job_id}/resume",
-    operation_id="resume_job",
-    summary="Resume a paused job",
-    response_model=JobModel,
-    dependencies=[IDEMPOTENT],
-    responses=post_problems(*_CONTROLS),
-)
-async def resume(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
-    """The job goes on where it stopped."""
-    return await _control_job(request, app, app.jobs.resume, job_id, caller)
-
-
-@routes.post(
-    "/{job_id}/cancel",
-    operation_id="cancel_job",
-    summary="Cancel a job",
-    response_model=JobModel,
-    dependencies=[IDEMPOTENT],
-    responses=post_problems(*_CONTROLS),
-)
-async def cancel(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
-    """A running job is `cancelling` until its worker has stopped. What is imported stays."""
-    return await _control_job(request, app, app.jobs.cancel, job_id, caller)
+add_controls(routes, "/{job_id}", "job", JOB_CONTROLS, model=JobModel, endpoint=_control)
 
 
 @routes.post(
