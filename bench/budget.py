@@ -19,8 +19,8 @@ from headgate.base.ids import UlidIds
 from headgate.limits.redis import RedisLimiter
 from headgate.model.budget import BudgetRequest, Granted
 from headgate.ports.limiter import Limiter
-from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.budgets.limiter import SqlLimiter, SqlLimiterMemory
+from headgate.store.sql.engine.postgres import PostgresDatabase
 from tests.servers import valkey
 
 #: Requests that ask at the same time, as a busy worker's do.

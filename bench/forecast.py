@@ -47,7 +47,7 @@ from headgate.model.states import JOB
 from headgate.ports.transport import Request, Response
 from headgate.signals.local import LocalSignal
 from headgate.store.sql import schema
-from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.store.sql.engine.sqlite import InlineSqliteDatabase
 from headgate.testing import SimulationLoop, VirtualClock, run
 from headgate.types import Job
 from tests.simulation.deployment import START

@@ -8,7 +8,7 @@ from bench.pairs import Setup
 from bench.workload import Nothing, opened
 from headgate import App, Sync
 from headgate.base import event_loop
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.engine.postgres import PostgresDatabase
 
 #: How much faster than real time.
 SPEED = 120.0

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, exists, insert, select, text
 from headgate import App, Chunk, Context, Lane, Sync
 from headgate.model.job import JobParams, Progress, Summary
 from headgate.store.sql import schema
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.tables import ACTIVE, job_events, jobs
 from tests.servers import postgres
 

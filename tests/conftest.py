@@ -12,8 +12,8 @@ from hypothesis import strategies
 
 from headgate.base import log
 from headgate.base.clock import ManualClock, SystemClock
-from headgate.store.sql.database import Database
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.jobs.store import SqlStore
 from tests import emulators, kept, run_servers, stores
 from tests.durations import Durations
 from tests.processes import ROOT

@@ -13,7 +13,7 @@ import botocore.session
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.store.dynamodb.client import DynamoClient
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.engine.postgres import PostgresDatabase
 
 
 class Kept:

@@ -34,10 +34,10 @@ from headgate.policy.headroom import Headroom, Shortage
 from headgate.ports.limiter import Limiter, LimiterMemory
 from headgate.store.dynamodb.limiter import DynamoLimiter
 from headgate.store.dynamodb.table import DynamoTable
-from headgate.store.sql.database import Database
-from headgate.store.sql.limiter import SqlLimiter
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.budgets.limiter import SqlLimiter
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
 from headgate.store.sql.tables import budgets
 from tests import dynamo, stores
 

@@ -21,8 +21,8 @@ from headgate.model.delivery import Acceptance, Delivery, Message, SendOutcome
 from headgate.model.target import Target, Topic
 from headgate.ports.outbox import DeliveryFilter
 from headgate.signals.local import LocalSignal
-from headgate.store.sql.outbox import SqlOutbox
-from headgate.store.sql.outbox_writer import SqlOutboxWriter
+from headgate.store.sql.outbox.store import SqlOutbox
+from headgate.store.sql.outbox.writer import SqlOutboxWriter
 from tests.worlds import World, in_world
 
 TOPIC = Topic(name="orders", path="/v1/orders", targets=("local",))

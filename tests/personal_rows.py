@@ -16,9 +16,9 @@ from sqlalchemy import (
 )
 
 from headgate.model.user import Preferences
-from headgate.store.packing import compress
-from headgate.store.sql.personal_data import TABLES
-from headgate.store.sql.types import JsonOf, OneOf, UtcTime
+from headgate.store.sql.engine.types import JsonOf, OneOf, UtcTime
+from headgate.store.sql.items.packing import compress
+from headgate.store.sql.people.personal_data import TABLES
 
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SECRET = b"a-secret-of-somebody"

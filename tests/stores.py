@@ -26,11 +26,12 @@ from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Reason, Sum
 from headgate.model.states import JobState
 from headgate.ports.store import NewJob, Store
 from headgate.store.dynamodb.store import DynamoStore
-from headgate.store.sql import jobs, schema
-from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql import schema
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
+from headgate.store.sql.jobs import submit as jobs
+from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.tables import jobs as job_table
 from headgate.store.sql.tables import metadata
 from tests import dynamo, run_servers

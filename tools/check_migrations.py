@@ -17,7 +17,7 @@ from sqlalchemy import Connection, MetaData, create_engine
 
 from headgate.base.lazy import load
 from headgate.discovery import installed_systems
-from headgate.store.sql.moment import Moment
+from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.schema import ENGINE, Schema, schema_of, upgrade
 
 

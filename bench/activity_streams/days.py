@@ -25,7 +25,7 @@ from headgate.model.states import JOB, ItemState
 from headgate.ports.transport import Request
 from headgate.secrets.keys import KeyRing
 from headgate.secrets.vault import AesVault
-from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.store.sql.engine.sqlite import InlineSqliteDatabase
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, activity_id
 from headgate.systems.activity_streams.service import ActivityStreams

@@ -28,12 +28,12 @@ from headgate.model import item as change
 from headgate.model.item import Document
 from headgate.ports.items import NewItem
 from headgate.secrets.keys import KeyRing
-from headgate.store.packing import LEVEL
 from headgate.store.sql import schema
-from headgate.store.sql.database import Database
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
+from headgate.store.sql.items.packing import LEVEL
+from headgate.store.sql.items.store import SqlItems
 from headgate.systems.activity_streams.names import COLLECTION
 from headgate.toolkit.api.limits import Limits
 from headgate.web.server import build

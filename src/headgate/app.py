@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from headgate.ports.backend import Backend
-    from headgate.store.sql.database import Database
+    from headgate.store.sql.engine.database import Database
 
 T = TypeVar("T")
 

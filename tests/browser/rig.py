@@ -21,7 +21,7 @@ from headgate.base.clock import Clock, ManualClock
 from headgate.secrets.keys import KeyRing
 from headgate.secrets.links import Links
 from headgate.signals.local import LocalSignal
-from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
 from headgate.web.server import build
 from tests.web.pages.imports import USER
 

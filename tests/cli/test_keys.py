@@ -9,8 +9,8 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.base.secret import Secret
 from headgate.secrets.keys import KeyRing
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.engine.sqlite import SqliteDatabase
 from tests import stores
 from tests.cli.conftest import Cli
 from tests.connecting import fill_connections, key_entries, vault

@@ -153,7 +153,7 @@ def test_history_is_a_table_of_days(schedule: Cli, users: None, in_app: Use) -> 
 
 def test_users_who_keep_failing_are_named(schedule: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     from headgate.ports.schedules import UserFailures
-    from headgate.store.sql.schedules import SqlSchedules
+    from headgate.store.sql.schedules.store import SqlSchedules
 
     async def failing(*_: object, **__: object) -> dict[str, list[UserFailures]]:
         return {"nightly": [UserFailures("eve", 3)]}

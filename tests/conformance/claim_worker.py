@@ -14,10 +14,10 @@ from pathlib import Path
 
 from headgate.base.clock import SystemClock
 from headgate.model.job import Lane
-from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
+from headgate.store.sql.jobs.store import SqlStore
 from tests.stores import SYNCS
 
 BATCH = 7

@@ -13,13 +13,13 @@ from headgate.ports.limiter import Limiter
 from headgate.ports.store import Store
 from headgate.store.dynamodb.store import DynamoStore
 from headgate.store.dynamodb.table import DynamoTable
-from headgate.store.sql.database import Database
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.limiter import SqlLimiter
-from headgate.store.sql.outbox import SqlOutbox
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.budgets.limiter import SqlLimiter
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
+from headgate.store.sql.items.store import SqlItems
+from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.outbox.store import SqlOutbox
 from headgate.store.sql.tables import budgets
 from tests import kept, limiters, stores
 from tests.conformance.crowds import crowded_server, crowded_sqlite

@@ -8,9 +8,9 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from headgate.base.clock import ManualClock
-from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
 from tests import stores
 from tests.stores import START
 

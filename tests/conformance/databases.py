@@ -23,8 +23,8 @@ from headgate.store.dynamodb.connections import DynamoConnections
 from headgate.store.dynamodb.idempotency import DynamoIdempotency
 from headgate.store.dynamodb.table import DynamoTable
 from headgate.store.dynamodb.users import DynamoUsers
-from headgate.store.sql.database import Database, Operation
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.engine.database import Database, Operation
+from headgate.store.sql.engine.postgres import PostgresDatabase
 from tests import dynamo, stores
 
 #: AWS-compatible servers, on which a table of DynamoDB is made for each test.

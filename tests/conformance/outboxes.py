@@ -11,7 +11,7 @@ from headgate.base.encoding import Json, hash_text, to_json
 from headgate.model import delivery as change
 from headgate.model.delivery import Delivery
 from headgate.ports.outbox import DeliveryFilter, NewMessage, OutgoingMessage
-from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.outbox.store import SqlOutbox
 from headgate.store.sql.tables import deliveries, messages
 from tests.stores import LEASE, START
 

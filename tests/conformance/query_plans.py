@@ -14,8 +14,8 @@ import msgspec
 from sqlalchemy import Connection, Engine, event
 
 from headgate.base.clock import ManualClock
-from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
 from tests import stores
 from tests.conformance.crowds import Fill
 from tests.stores import START

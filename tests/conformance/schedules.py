@@ -11,7 +11,7 @@ from headgate.model.schedule import TickKind, TickUser
 from headgate.model.states import ConnectionState
 from headgate.model.user import Preferences
 from headgate.ports.schedules import CandidateQuery, DeclaredSchedule, NewTick, ScheduledJob
-from headgate.store.sql.database import Database
+from headgate.store.sql.engine.database import Database
 from headgate.store.sql.tables import connections, users
 from tests.stores import START, new_job
 

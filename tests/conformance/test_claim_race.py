@@ -10,10 +10,10 @@ from headgate.base.clock import ManualClock
 from headgate.model.job import Lane
 from headgate.model.states import JobState
 from headgate.ports.store import JobFilter
-from headgate.store.sql.database import Database
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
+from headgate.store.sql.jobs.store import SqlStore
 from tests import processes, stores
 from tests.stores import LEASE, new_job, submit_all, submit_one
 

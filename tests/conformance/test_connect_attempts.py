@@ -8,8 +8,8 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.ports.connections import ConnectAttempt, ConnectAttemptStore
-from headgate.store.sql.connect_attempts import SqlConnectAttempts
-from headgate.store.sql.database import Database
+from headgate.store.sql.connections.attempts import SqlConnectAttempts
+from headgate.store.sql.engine.database import Database
 from headgate.store.sql.tables import connect_attempts
 from tests.conformance.databases import Stores
 

@@ -14,8 +14,8 @@ from headgate.model.connection import Connection, ConnectionReason, SealedCreden
 from headgate.model.states import CONNECTION, ConnectionEdge, ConnectionState
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.database import Database
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.engine.database import Database
 from headgate.store.sql.tables import connections, removed_connections
 from tests.conformance.databases import Stores
 from tests.stores import START

@@ -4,8 +4,8 @@ import re
 
 from sqlalchemy import Connection, insert
 
-from headgate.store.sql.erasures import SqlErasures
-from headgate.store.sql.personal_data import TABLES
+from headgate.store.sql.people.erasures import SqlErasures
+from headgate.store.sql.people.personal_data import TABLES
 from tests.conformance.query_plans import Ask, Crowd, check_plans
 from tests.personal_rows import personal_row
 

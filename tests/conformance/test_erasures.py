@@ -9,9 +9,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from headgate.base.clock import ManualClock
 from headgate.model.erasure import Erasure
-from headgate.store.sql.database import Database
-from headgate.store.sql.erasures import SqlErasures
-from headgate.store.sql.personal_data import IMPERSONAL, TABLES
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.people.erasures import SqlErasures
+from headgate.store.sql.people.personal_data import IMPERSONAL, TABLES
 from headgate.store.sql.tables import (
     api_keys,
     connections,

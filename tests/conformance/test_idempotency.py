@@ -16,8 +16,8 @@ from headgate.ports.idempotency import (
     RequestStarted,
     StoredAnswer,
 )
-from headgate.store.sql.database import Database
-from headgate.store.sql.idempotency import PRUNE_MAX, SqlIdempotency
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.people.idempotency import PRUNE_MAX, SqlIdempotency
 from headgate.store.sql.tables import idempotent_requests
 from tests.conformance.databases import Stores, others
 from tests.stores import MakeDatabase

@@ -21,8 +21,8 @@ from headgate.model.lease import Claim
 from headgate.model.states import ItemState
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.items import NewItem, RegisterResult
-from headgate.store.sql.database import Database
-from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.items.store import SqlItems
 from headgate.store.sql.tables import items as items_table
 from tests import stores
 from tests.stores import LEASE, START

@@ -17,9 +17,9 @@ from headgate.model.item import Document, Item
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
 from headgate.ports.items import ItemCounts, RegisterResult
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.database import Database
-from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.items.store import SqlItems
 from tests import stores
 from tests.conformance.test_connections import added
 from tests.conformance.test_items import (

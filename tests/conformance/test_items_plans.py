@@ -16,8 +16,8 @@ from headgate.model.job import Lane
 from headgate.model.lease import Claim
 from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
-from headgate.store.sql import removals
-from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.items import removals
+from headgate.store.sql.items.store import SqlItems
 from tests.conformance.crowds import STREAMS, fill_items
 from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans, plan
 from tests.stores import LEASE, START

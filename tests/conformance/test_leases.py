@@ -17,8 +17,8 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
 from headgate.flow.leases import rescue
 from headgate.model.lease import Claim
-from headgate.store.sql.database import Database
-from headgate.store.sql.lease_port import SqlLeases
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.leases.port import SqlLeases
 from tests.conformance.databases import OpenDatabase, count_writes, shared_fixture
 from tests.conformance.leased_types import TYPES, LeasedRows, Make, Settlement
 from tests.stores import LEASE, START, execute

@@ -9,9 +9,9 @@ from headgate.model.job import Lane
 from headgate.policy import spending
 from headgate.ports.limiter import Limiter
 from headgate.store.ledgers import LedgerOperation
-from headgate.store.sql import budgets
-from headgate.store.sql.limiter import SqlLimiter
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.budgets import ledgers as budgets
+from headgate.store.sql.budgets.limiter import SqlLimiter
+from headgate.store.sql.engine.postgres import PostgresDatabase
 from tests.conformance.databases import on_postgres, under_way
 from tests.limiters import (
     COLD,

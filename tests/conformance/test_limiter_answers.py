@@ -19,10 +19,10 @@ from headgate.model.budget import (
     Unreachable,
 )
 from headgate.ports.limiter import Limiter
-from headgate.store.sql.database import Database
-from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.budgets.limiter import SqlLimiter, SqlLimiterMemory
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
 from tests.limiters import (
     COLD,
     HOT,

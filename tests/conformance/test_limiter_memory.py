@@ -8,8 +8,8 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import StoreUnavailable
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import Budget, Limit, RefusalReason, Scope, Unreachable, to_ms
-from headgate.store.sql.database import Database
-from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
+from headgate.store.sql.budgets.limiter import SqlLimiter, SqlLimiterMemory
+from headgate.store.sql.engine.database import Database
 from tests.limiters import HOT, acquire, grants_at_once, reason_of
 
 BUDGET = Budget(

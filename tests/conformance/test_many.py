@@ -19,12 +19,12 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from headgate.base.encoding import Json
-from headgate.store.sql import events
-from headgate.store.sql.database import Database
-from headgate.store.sql.many import VARIANTS_MAX, BatchStatement, by_key
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.many import VARIANTS_MAX, BatchStatement, by_key
+from headgate.store.sql.engine.types import JsonOf, UtcTime
+from headgate.store.sql.jobs import events
+from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.tables import job_events
-from headgate.store.sql.types import JsonOf, UtcTime
 from tests.stores import START
 
 KINDS: dict[str, TypeEngine[Any]] = {

@@ -9,7 +9,7 @@ from headgate.base.clock import ManualClock
 from headgate.flow.notifications.service import Composer
 from headgate.model import change
 from headgate.model.job import Reason
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.jobs.store import SqlStore
 from tests import stores
 from tests.conformance.crowds import fill_by
 from tests.conformance.query_plans import Ask, Crowd, check_plans

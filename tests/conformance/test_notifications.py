@@ -18,9 +18,9 @@ from headgate.model.notification import Notification
 from headgate.model.states import Trouble
 from headgate.policy.notifications import NotificationRules
 from headgate.ports.outbox import NewMessage
-from headgate.store.sql import users
-from headgate.store.sql.database import Database
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.people import users
 from headgate.store.sql.tables import deliveries, jobs, messages, troubles
 from tests import stores
 from tests.conformance.databases import others, shared_fixture

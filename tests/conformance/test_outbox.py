@@ -22,8 +22,8 @@ from headgate.model.delivery import Delivery
 from headgate.model.states import DeliveryState
 from headgate.model.target import Topic
 from headgate.ports.outbox import DeliveryFilter
-from headgate.store.sql.outbox import SqlOutbox
-from headgate.store.sql.outbox_writer import SqlOutboxWriter
+from headgate.store.sql.outbox.store import SqlOutbox
+from headgate.store.sql.outbox.writer import SqlOutboxWriter
 from headgate.store.sql.tables import deliveries
 from tests import stores
 from tests.conformance.databases import on_postgres, others

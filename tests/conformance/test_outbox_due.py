@@ -6,7 +6,7 @@ from headgate.base.clock import ManualClock
 from headgate.model import delivery as change
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import Backlog
-from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.outbox.store import SqlOutbox
 from tests.conformance.outboxes import new_message
 from tests.stores import LEASE
 

@@ -15,7 +15,7 @@ from headgate.model import delivery as change
 from headgate.model.lease import Claim
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import DeliveryFilter
-from headgate.store.sql.outbox import SqlOutbox
+from headgate.store.sql.outbox.store import SqlOutbox
 from tests.conformance.crowds import fill_by
 from tests.conformance.outboxes import TOPICS, claim, new_message
 from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans, plan

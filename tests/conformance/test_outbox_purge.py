@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from headgate.base.clock import ManualClock
 from headgate.model import delivery as change
 from headgate.ports.outbox import NewMessage
-from headgate.store.sql.outbox import SqlOutbox
-from headgate.store.sql.outbox_writer import SqlOutboxWriter
+from headgate.store.sql.outbox.store import SqlOutbox
+from headgate.store.sql.outbox.writer import SqlOutboxWriter
 from tests import stores
 from tests.conformance.databases import on_postgres
 from tests.conformance.outboxes import (

@@ -19,8 +19,8 @@ from headgate.model.lease import Claim
 from headgate.model.record import Record
 from headgate.model.states import JobState
 from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, RecordPosition
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.jobs.store import SqlStore
 from tests import stores
 from tests.conformance.crowds import fill_by
 from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans

@@ -6,8 +6,8 @@ most of the time, and then a scan of the whole table looks as good as an index.
 
 from headgate.base.clock import ManualClock
 from headgate.model.job import Lane
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.jobs.store import SqlStore
 from tests import stores
 from tests.stores import LEASE, START, new_job
 

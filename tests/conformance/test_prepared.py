@@ -9,9 +9,9 @@ from sqlalchemy.exc import DBAPIError
 
 from headgate.base.errors import StoreError
 from headgate.model.job import JobParams, Lane
-from headgate.store.sql import events
-from headgate.store.sql.prepared import PreparedStatement, prepare
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.prepared import PreparedStatement, prepare
+from headgate.store.sql.jobs import events
+from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.tables import job_events, jobs
 from tests.stores import START, submit_one
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from headgate.model.schedule import TickKind
-from headgate.store.sql.schedules import SqlSchedules
+from headgate.store.sql.schedules.store import SqlSchedules
 from tests.conformance.crowds import fill_by
 from tests.conformance.query_plans import Ask, Crowd, check_plans, plan
 from tests.conformance.schedules import DAY, NIGHTLY, QUERY, new_tick

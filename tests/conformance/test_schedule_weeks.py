@@ -15,8 +15,8 @@ from headgate.loops.scheduler import Scheduler
 from headgate.model import change
 from headgate.model.job import Lane
 from headgate.signals.local import LocalSignal
-from headgate.store.sql import new_jobs
-from headgate.store.sql.database import Database
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.jobs import rows as new_jobs
 from tests.conformance.databases import others, shared_fixture
 from tests.stores import LEASE, START, MakeDatabase, tally
 

@@ -24,11 +24,11 @@ from headgate.ports.schedules import (
     UserFailures,
 )
 from headgate.ports.store import JobFilter
-from headgate.store.sql import new_jobs
-from headgate.store.sql import schedules as statements
-from headgate.store.sql.database import Database
-from headgate.store.sql.schedules import SqlSchedules
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.jobs import rows as new_jobs
+from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.schedules import store as statements
+from headgate.store.sql.schedules.store import SqlSchedules
 from tests import stores
 from tests.conformance.databases import others, shared_fixture
 from tests.conformance.schedules import (

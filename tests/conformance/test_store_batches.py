@@ -13,8 +13,10 @@ from headgate.model.job import Job, Reason
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
 from headgate.ports.store import ChunkWork, Store
-from headgate.store.sql import coverage, events, records
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.jobs import events
+from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.records import coverage
+from headgate.store.sql.records import store as records
 from tests.conformance.databases import count_writes
 from tests.stores import claim_one, everything, in_state, kinds, run_one, settled, submit_one, tally
 

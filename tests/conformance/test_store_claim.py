@@ -9,8 +9,8 @@ from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.states import JobState
 from headgate.ports.store import Store
-from headgate.store.sql import queue
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.jobs import queue
+from headgate.store.sql.jobs.store import SqlStore
 from tests.stores import (
     LEASE,
     START,

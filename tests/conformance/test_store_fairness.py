@@ -9,7 +9,7 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.jobs.store import SqlStore
 from tests.profiles import seeds
 from tests.stores import LEASE, claim_ids, claim_one, new_job, settled, submit_one, tally
 

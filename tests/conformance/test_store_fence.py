@@ -10,8 +10,8 @@ from headgate.model.change import JobChange
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus
 from headgate.ports.store import ChunkWork, Store
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.chunks import bring
 from tests.conformance.databases import on_postgres, under_way
 from tests.stores import everything, run_one, settled, submit_one, tally, until_one_waits

@@ -14,9 +14,9 @@ from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts
 from headgate.ports.record_table import TableBatch
 from headgate.ports.store import ChunkWork
-from headgate.store.sql.database import Database
-from headgate.store.sql.statements import insert_into
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.statements import insert_into
+from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.chunks import bring, counts
 from tests.conformance.databases import shared_fixture
 from tests.stores import claim_one, run_one, tally

@@ -16,10 +16,10 @@ from headgate.model.lease import NOW
 from headgate.model.record import Receipt, Record
 from headgate.model.states import ReceiptState
 from headgate.ports.store import ChunkWork, Store
-from headgate.store.sql import receipts
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.statements import ROWS_MAX
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.engine.statements import ROWS_MAX
+from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.records import receipts
 from tests.conformance.chunks import bring, counts
 from tests.conformance.databases import others
 from tests.stores import (

@@ -11,7 +11,7 @@ from headgate.model import change
 from headgate.model.record import Record, RecordRow
 from headgate.ports.store import ChunkWork, RecordFilter, RecordPosition, Store
 from headgate.store.dynamodb import records
-from headgate.store.sql import record_pages
+from headgate.store.sql.records import pages as record_pages
 from tests.stores import START, run_one, tally
 
 SYNC = "notes"

@@ -14,8 +14,8 @@ from headgate.model.job import Job, JobParams, Lane, Mode
 from headgate.model.states import JOB
 from headgate.ports.store import JobFilter, NewJob, Store
 from headgate.ports.submission import SubmitOutcome, SubmitStatus
-from headgate.store.sql import bulk_submit
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.jobs import submit_many as bulk_submit
+from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.databases import others
 from tests.stores import (
     START,

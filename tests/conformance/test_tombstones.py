@@ -14,13 +14,13 @@ from headgate.model.record import Record
 from headgate.model.states import ItemState
 from headgate.ports.items import Deletion, RegisterResult
 from headgate.ports.store import ChunkWork
-from headgate.store.deletions import TOMBSTONES_KEPT
-from headgate.store.sql import items as item_rows
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.database import Database
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.items import rows as item_rows
+from headgate.store.sql.items.retention import TOMBSTONES_KEPT
+from headgate.store.sql.items.store import SqlItems
+from headgate.store.sql.jobs.store import SqlStore
 from tests import stores
 from tests.conformance.chunks import bring
 from tests.conformance.databases import on_postgres, under_way

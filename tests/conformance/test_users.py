@@ -13,9 +13,9 @@ from headgate.base.errors import NotFound, StoreError
 from headgate.model.user import LOGIN_EVERY, Frequency, Preferences, User
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.users import UserStore
-from headgate.store.sql.database import Database
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.people.users import SqlUsers
 from headgate.store.sql.tables import users as table
-from headgate.store.sql.users import SqlUsers
 from tests.conformance.databases import Stores
 from tests.conformance.test_connections import new, renewal
 from tests.stores import START

@@ -15,7 +15,7 @@ from headgate.flow.items.fetch import ItemFetcher, fetch_due
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
 from headgate.ports.connector import Context
-from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.items.store import SqlItems
 from tests.item_agents import ItemHeartbeat, ItemSweeper
 from tests.unit.values import gates
 

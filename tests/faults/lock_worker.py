@@ -15,11 +15,11 @@ from headgate.base.errors import StoreUnavailable
 from headgate.model import change, item
 from headgate.model.budget import Budget, BudgetRequest, Limit, Unreachable
 from headgate.model.job import Lane
-from headgate.store.sql.database import Database
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.limiter import SqlLimiter
-from headgate.store.sql.postgres import PostgresDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.budgets.limiter import SqlLimiter
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.postgres import PostgresDatabase
+from headgate.store.sql.items.store import SqlItems
+from headgate.store.sql.jobs.store import SqlStore
 
 COLLECTION = "locked"
 #: What the application runs. `tests.stores` says so too, but imports all that there is to import.

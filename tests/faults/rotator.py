@@ -14,7 +14,7 @@ from headgate.flow.connections import rekey
 from headgate.ports.connections import ResealedCredentials
 from headgate.secrets.vault import AesVault
 from headgate.settings import Settings
-from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.connections.store import SqlConnections
 
 
 class DyingConnections(SqlConnections):

@@ -18,12 +18,12 @@ from headgate.base.errors import (
     FaultKind,
     StoreFault,
 )
-from headgate.store.sql.database import FAULT_S
-from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.engine.database import FAULT_S
+from headgate.store.sql.engine.sqlite import SqliteDatabase
 from headgate.types import Job
 from tests.faults.failing_vfs import BadDisk, bad_disk
 from tests.stores import START, in_use, raises_fault
-from tests.unit.store.words import put, words, words_file
+from tests.unit.store.sql.words import put, words, words_file
 from tests.worlds import ScriptedSource, World, in_world, lanes
 
 MIB = 2**20

@@ -1,7 +1,7 @@
 """A worker frozen with locks in its hands, at the worst points of a conversation with Postgres.
 
 Between Parse and Bind its session counts as active, and no time-out of the server's ends it. The
-bounds are short here; what they are by default is in `store/sql/postgres.py`.
+bounds are short here; what they are by default is in `store/sql/engine/postgres.py`.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from headgate.model.lease import Claim
 from headgate.model.states import JobState
 from headgate.ports.items import NewItem
 from headgate.ports.store import JobFilter
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.postgres import LOCK_S_MAX, SILENT_S_MAX, PostgresDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.postgres import LOCK_S_MAX, SILENT_S_MAX, PostgresDatabase
+from headgate.store.sql.items.store import SqlItems
+from headgate.store.sql.jobs.store import SqlStore
 from tests import processes, stores
 from tests.faults.freezing_proxy import FreezeAt, freezing
 from tests.faults.lock_worker import COLLECTION, OPERATIONS, SYNCS

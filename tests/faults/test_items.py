@@ -14,7 +14,7 @@ from headgate.backends.sql import open_database
 from headgate.base.clock import SystemClock
 from headgate.model.states import ItemState
 from headgate.ports.items import NewItem
-from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.items.store import SqlItems
 from tests import stores
 from tests.faults.crew import Crew
 from tests.faults.item_worker import BATCH, COLLECTION

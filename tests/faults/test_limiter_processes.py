@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headgate.base.clock import SystemClock
-from headgate.store.sql.postgres import PostgresDatabase
+from headgate.store.sql.engine.postgres import PostgresDatabase
 from tests import limiters, stores
 from tests.faults.limiter_worker import HAMMERED, SHORT_LEASE
 from tests.faults.provider import CountingProvider, counting_provider

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.backends.sql import open_database
 from headgate.base.clock import ManualClock
-from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.connections.store import SqlConnections
 from tests import processes, stores
 from tests.connecting import fill_connections, key_entries, opened_tokens, vault
 

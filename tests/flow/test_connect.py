@@ -22,7 +22,7 @@ from headgate import (
 from headgate.connectors import ApiToken
 from headgate.errors import Forbidden, GrantRefused, IllegalTransition
 from headgate.flow.connections.service import ConnectBy
-from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.connections.store import SqlConnections
 from headgate.types import Connection
 from headgate_sandbox.strava.access import READ, READ_ALL
 from tests.connecting import BACK, SESSION, Site, database_bytes, strava_source, submit, vault

@@ -40,7 +40,7 @@ from headgate.flow.jobs.submit import submit_unchecked
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import Renewal, SealedConnection
 from headgate.ports.transport import Request
-from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.connections.store import SqlConnections
 from headgate.types import Connection, Job
 from headgate_sandbox.kit.faults import FaultKind
 from tests.connecting import Site, strava_auth, strava_source, submit, vault

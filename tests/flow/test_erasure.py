@@ -18,8 +18,8 @@ from headgate.loops.sweeper import Sweeper
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections import NewConnection
 from headgate.ports.transport import Request
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.erasures import SqlErasures
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.people.erasures import SqlErasures
 from headgate.types import Connection
 from headgate_sandbox.kit.faults import Fault, FaultKind
 from tests import stores

@@ -37,7 +37,7 @@ from headgate.model.states import ItemState
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.connector import Fetch
 from headgate.ports.items import FetchAttempt, NewItem
-from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.items.store import SqlItems
 from tests.flow.logs import lines, told
 from tests.item_agents import ItemHeartbeat, ItemSweeper
 from tests.unit.values import gates, make_job

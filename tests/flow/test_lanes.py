@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import event
 
 from headgate import App, Chunk, Context, JobState, RateLimited, Sync
-from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.store.sql.engine.sqlite import InlineSqliteDatabase
 from headgate.types import Job
 from tests.flow.sources import taking
 from tests.worlds import ScriptedSource, World, as_test, in_world, lanes, with_world

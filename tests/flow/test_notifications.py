@@ -33,8 +33,8 @@ from headgate.loops import sweeper
 from headgate.loops.sweeper import LOOK_EVERY_S
 from headgate.model.delivery import Acceptance, SendFailure, TargetRefusal
 from headgate.ports.outbox import DeliveryFilter
-from headgate.store.sql import notifications as sql_notifications
-from headgate.store.sql import removals
+from headgate.store.sql.items import removals
+from headgate.store.sql.people import notifications as sql_notifications
 from headgate.types import Job
 from tests.notifying import (
     BY_EMAIL,

@@ -32,7 +32,7 @@ from headgate.model.states import DeliveryState
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX
 from headgate.ports.outbox import DeliveryFilter
 from headgate.ports.signal import OUTBOX
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.tables import messages
 from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
 from tests.outboxes import LOCAL, TOPIC, PostOffice, ScriptedSender, in_post_office, target

@@ -37,7 +37,7 @@ from headgate.flow.schedules.fire import BATCH
 from headgate.flow.schedules.plan import store_of
 from headgate.flow.schedules.service import Schedules
 from headgate.loops.scheduler import SLEEP_S_MAX, Scheduler
-from headgate.store.sql.schedules import SqlSchedules
+from headgate.store.sql.schedules.store import SqlSchedules
 from headgate.types import Job, Tick
 from tests.connecting import STRAVA, Site, strava_auth, vault
 from tests.flow.sources import nothing

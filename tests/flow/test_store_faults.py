@@ -9,8 +9,8 @@ from headgate import App, Chunk, Context, JobState, Reason, Record, Sync
 from headgate.base.errors import FaultKind, StoreFault
 from headgate.flow.leases.claims import ActiveClaims
 from headgate.flow.leases.recover import leased_work
-from headgate.store.sql.database import FAULT_S
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.database import FAULT_S
+from headgate.store.sql.jobs.store import SqlStore
 from tests.stores import raises_fault
 from tests.worlds import ScriptedSource, World, with_world
 

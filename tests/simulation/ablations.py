@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from headgate.model import lease
 from headgate.model.lease import Change, LeasedType, LockedRow
-from headgate.store.sql.lease_port import SqlLeases
+from headgate.store.sql.leases.port import SqlLeases
 from tests.simulation.worker_locks import WorkerLocks
 from tests.simulation.workload import WORKER
 

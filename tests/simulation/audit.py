@@ -12,8 +12,10 @@ from sqlalchemy import Connection, text
 
 from headgate.model.lease import Change, LeasedRow
 from headgate.model.states import JOB, words
-from headgate.store.sql import items, outbox, settle
-from headgate.store.sql.leases import LeaseTable
+from headgate.store.sql.items import rows as items
+from headgate.store.sql.jobs import settle
+from headgate.store.sql.leases.table import LeaseTable
+from headgate.store.sql.outbox import store as outbox
 
 #: The engine's own leased types.
 TABLES: Sequence[LeaseTable[Any, Any, Any, Any]] = (settle.TABLE, items.TABLE, outbox.TABLE)

@@ -17,8 +17,8 @@ from headgate.model.delivery import Delivery, Message
 from headgate.model.states import DELIVERY, DeliveryState
 from headgate.model.target import Topic
 from headgate.ports.outbox import DeliveryFilter, OutboxStore
-from headgate.store.sql import outbox as store
-from headgate.store.sql.outbox_writer import SqlOutboxWriter, delivery_id
+from headgate.store.sql.outbox import store
+from headgate.store.sql.outbox.writer import SqlOutboxWriter, delivery_id
 from headgate.store.sql.tables import job_events, messages
 from tests.simulation.deployment import Deployment
 from tests.simulation.provider import CHUNK_EVENT, CHUNK_TOPIC

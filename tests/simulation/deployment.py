@@ -43,17 +43,17 @@ from headgate.ports.store import Store
 from headgate.ports.transport import Transport
 from headgate.signals.local import LocalSignal
 from headgate.store.sql import schema
-from headgate.store.sql.api_keys import SqlApiKeys
-from headgate.store.sql.connect_attempts import SqlConnectAttempts
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
-from headgate.store.sql.moment import Moment
-from headgate.store.sql.outbox import SqlOutbox
-from headgate.store.sql.schedules import SqlSchedules
-from headgate.store.sql.sqlite import InlineSqliteDatabase
-from headgate.store.sql.store import SqlStore
-from headgate.store.sql.users import SqlUsers
+from headgate.store.sql.budgets.limiter import SqlLimiter, SqlLimiterMemory
+from headgate.store.sql.connections.attempts import SqlConnectAttempts
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.engine.moment import Moment
+from headgate.store.sql.engine.sqlite import InlineSqliteDatabase
+from headgate.store.sql.items.store import SqlItems
+from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.outbox.store import SqlOutbox
+from headgate.store.sql.people.api_keys import SqlApiKeys
+from headgate.store.sql.people.users import SqlUsers
+from headgate.store.sql.schedules.store import SqlSchedules
 from headgate.testing.host import Host, current_host
 from headgate.testing.loop import SimulationLoop
 from headgate.testing.virtual_clock import VirtualClock

@@ -9,7 +9,9 @@ from headgate.base.errors import NotFound
 from headgate.model.job import EventKind, Job, Mode
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.calendar import days_in
-from headgate.store.sql import coverage, events, records, settle
+from headgate.store.sql.jobs import events, settle
+from headgate.store.sql.records import coverage
+from headgate.store.sql.records import store as records
 from tests.simulation.deployment import START
 from tests.simulation.provider import (
     PAGES,

@@ -23,7 +23,8 @@ from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.connector import Chunk, Context
 from headgate.ports.items import NewItem
 from headgate.ports.limiter import Limiter
-from headgate.store.sql import documents, items
+from headgate.store.sql.items import documents
+from headgate.store.sql.items import rows as items
 from headgate.testing.virtual_clock import VirtualClock
 from tests.simulation.deployment import START, Deployment, StoreClock
 from tests.simulation.invariants import judge_ends

@@ -19,9 +19,9 @@ from headgate.ports.connector import Chunk, ClientOptions, Context, Http
 from headgate.ports.transport import Request, Response
 from headgate.secrets.keys import KeyRing
 from headgate.secrets.vault import AesVault
-from headgate.store.sql import connections
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.moment import Moment
+from headgate.store.sql.connections import store as connections
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.engine.moment import Moment
 from tests.simulation.auth_server import AuthServer, SimulatedAuth
 from tests.simulation.deployment import START, Deployment
 from tests.simulation.invariants import judge_ends

@@ -16,8 +16,8 @@ import msgspec
 
 from headgate.model.job import Lane
 from headgate.ports.signal import CONTROL, OUTBOX, SCHEDULES, SWEEP, lane_topic
-from headgate.store.sql.sqlite import InlineSqliteDatabase
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.engine.sqlite import InlineSqliteDatabase
+from headgate.store.sql.jobs.store import SqlStore
 from headgate.testing.host import release_frozen
 from headgate.testing.loop import SimulationLoop
 from headgate.testing.runner import run

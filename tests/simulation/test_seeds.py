@@ -35,13 +35,16 @@ from headgate.model.job import Job
 from headgate.model.states import ReceiptState
 from headgate.policy import headroom, in_flight
 from headgate.ports.connector import Permit
-from headgate.store.sql import coverage, messages, receipts, records, settle
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.lease_port import SqlLeases
-from headgate.store.sql.outbox import SqlOutbox
-from headgate.store.sql.settle import Settlement
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.items.store import SqlItems
+from headgate.store.sql.jobs import settle
+from headgate.store.sql.jobs.settle import Settlement
+from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.leases.port import SqlLeases
+from headgate.store.sql.outbox import messages
+from headgate.store.sql.outbox.store import SqlOutbox
+from headgate.store.sql.records import coverage, receipts
+from headgate.store.sql.records import store as records
 from headgate.store.sql.tables import jobs
 from headgate.store.sql.tables import receipts as receipts_table
 from headgate.testing import VirtualClock

@@ -12,9 +12,9 @@ from sqlalchemy import ColumnElement, Connection, delete, update
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.schedules import fire
 from headgate.ports.schedules import FiredTick, NewTick
-from headgate.store.sql import schedules as statements
-from headgate.store.sql.moment import Moment
-from headgate.store.sql.schedules import SqlSchedules
+from headgate.store.sql.engine.moment import Moment
+from headgate.store.sql.schedules import store as statements
+from headgate.store.sql.schedules.store import SqlSchedules
 from headgate.store.sql.tables import schedules, tick_users, ticks
 from headgate.testing.host import current_host
 

@@ -23,7 +23,7 @@ from headgate.model.job import Job, Lane
 from headgate.model.states import JOB, JobState
 from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.retry import RetryPolicy
-from headgate.store.sql.leases import LeaseTable
+from headgate.store.sql.leases.table import LeaseTable
 from headgate.testing.loop import SimulationLoop
 from tests.simulation.deployment import Deployment, Process, ProcessExtras
 from tests.simulation.provider import FaultRates

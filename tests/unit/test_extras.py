@@ -16,7 +16,12 @@ from tests.notifying import BY_EMAIL
     ("field", "driver", "adapter", "address"),
     [
         ("redis", "redis", "headgate.limits.redis", "redis://127.0.0.1/0"),
-        ("database", "asyncpg", "headgate.store.sql.postgres", "postgresql://127.0.0.1/unused"),
+        (
+            "database",
+            "asyncpg",
+            "headgate.store.sql.engine.postgres",
+            "postgresql://127.0.0.1/unused",
+        ),
     ],
 )
 def test_a_missing_driver_is_named_by_the_field_that_asks_for_it(

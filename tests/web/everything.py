@@ -25,8 +25,8 @@ from headgate.ports.connections import NewConnection
 from headgate.ports.store import ChunkWork
 from headgate.ports.transport import Request
 from headgate.secrets.keys import KeyRing
-from headgate.store.sql import records
-from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.records import store as records
 from headgate.systems.activity_streams.names import COLLECTION, activity_id
 from headgate.systems.daily_checkins.tables import CheckinTable
 from headgate.web.server import build

@@ -27,7 +27,7 @@ from headgate.base.clock import ManualClock
 from headgate.model.api_key import Role
 from headgate.secrets.keys import KeyRing
 from headgate.signals.local import LocalSignal
-from headgate.store.sql.sqlite import InlineSqliteDatabase
+from headgate.store.sql.engine.sqlite import InlineSqliteDatabase
 from headgate.toolkit.api.limits import Limits
 from headgate.web.server import build
 from tests import profiles

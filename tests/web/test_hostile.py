@@ -12,7 +12,7 @@ from headgate.base.clock import SystemClock
 from headgate.base.log_events import LogEvent
 from headgate.errors import StoreUnavailable
 from headgate.secrets.keys import KeyRing
-from headgate.store.sql.api_keys import SqlApiKeys
+from headgate.store.sql.people.api_keys import SqlApiKeys
 from headgate.toolkit.api.limits import FAILURES_PER_MIN
 from headgate.web.server import build
 from tests.web.callers import (

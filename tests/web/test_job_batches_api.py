@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headgate import Mode, Sync, paid_history
-from headgate.store.sql.store import SqlStore
+from headgate.store.sql.jobs.store import SqlStore
 from headgate.web.api.job_batches import BODY_BYTES_MAX, JOBS_MAX
 from tests.connecting import Site, strava_source, vault
 from tests.web.callers import DAYS, Served, on_server, problem, served

@@ -28,7 +28,7 @@ from headgate.system import System
 
 if TYPE_CHECKING:
     from headgate.settings import Settings
-    from headgate.store.sql.database import Database
+    from headgate.store.sql.engine.database import Database
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ def open_backend(address: "str | Database | Backend", clock: Clock) -> Backend:
         return open_dynamodb(address, clock, load_settings().queues())
     # Not loaded for DynamoDB: it takes longer than all the rest together.
     from headgate.backends.sql import SqlBackend, open_database
-    from headgate.store.sql.database import Database
+    from headgate.store.sql.engine.database import Database
 
     if isinstance(address, str):
         return SqlBackend(open_database(address, clock), clock)

@@ -12,21 +12,21 @@ from headgate.ports.notifications import NotificationComposer
 from headgate.ports.signal import Signal
 from headgate.ports.store import Store
 from headgate.store.sql import schema
-from headgate.store.sql.api_keys import SqlApiKeys
-from headgate.store.sql.connect_attempts import SqlConnectAttempts
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.database import Database
-from headgate.store.sql.erasures import SqlErasures
-from headgate.store.sql.idempotency import SqlIdempotency
-from headgate.store.sql.item_store import SqlItems
-from headgate.store.sql.limiter import SqlLimiter, SqlLimiterMemory
-from headgate.store.sql.outbox import SqlOutbox
-from headgate.store.sql.outbox_writer import SqlOutboxWriter
-from headgate.store.sql.schedules import SqlSchedules
+from headgate.store.sql.budgets.limiter import SqlLimiter, SqlLimiterMemory
+from headgate.store.sql.connections.attempts import SqlConnectAttempts
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.sqlite import SqliteDatabase
+from headgate.store.sql.items.store import SqlItems
+from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.outbox.store import SqlOutbox
+from headgate.store.sql.outbox.writer import SqlOutboxWriter
+from headgate.store.sql.people.api_keys import SqlApiKeys
+from headgate.store.sql.people.erasures import SqlErasures
+from headgate.store.sql.people.idempotency import SqlIdempotency
+from headgate.store.sql.people.users import SqlUsers
+from headgate.store.sql.schedules.store import SqlSchedules
 from headgate.store.sql.schema import Schema
-from headgate.store.sql.sqlite import SqliteDatabase
-from headgate.store.sql.store import SqlStore
-from headgate.store.sql.users import SqlUsers
 
 
 class SqlBackend:
@@ -90,7 +90,7 @@ class SqlBackend:
             database = self._database
             return SqliteSignal(database.path, database.foreign_commits, self._clock, origin=origin)
         from headgate.signals.postgres import PostgresSignal
-        from headgate.store.sql.postgres import PostgresDatabase
+        from headgate.store.sql.engine.postgres import PostgresDatabase
 
         assert isinstance(self._database, PostgresDatabase)
         return PostgresSignal(self._database.dsn, self._clock, origin=origin)
@@ -154,7 +154,7 @@ def open_database(address: str, clock: Clock) -> Database:
             return SqliteDatabase(Path(url.database), clock)
         case "postgresql":
             with needs_extra("database", "postgres"):
-                from headgate.store.sql.postgres import PostgresDatabase
+                from headgate.store.sql.engine.postgres import PostgresDatabase
 
                 # Inside the block: SQLAlchemy imports the driver only here.
                 return PostgresDatabase(address, clock)

@@ -1,7 +1,7 @@
 """The clocks: this is the only module that reads the time or sleeps.
 
 All other code takes a `Clock`, so the whole engine also runs under a virtual one. Leases are judged
-by the store's clock (`store/sql/moment.py`), because two machines may disagree on the time.
+by the store's clock (`store/sql/engine/moment.py`), because two machines may disagree on the time.
 """
 
 import asyncio

@@ -29,10 +29,10 @@ from headgate.model.states import ItemState
 from headgate.ports.connections import NewConnection
 from headgate.ports.items import NewItem
 from headgate.secrets.keys import KeyRing
-from headgate.store import packing
-from headgate.store.packing import PackedDocument, compress
-from headgate.store.sql import item_store
-from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.items import packing
+from headgate.store.sql.items import store as item_store
+from headgate.store.sql.items.packing import PackedDocument, compress
 from headgate.systems.activity_streams import documents, system
 from headgate.systems.activity_streams.names import (
     ACTIVITIES,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from bench.activity_streams.days import LIVE_READS, READS_15MIN, RESERVE, Scenario, play
 from headgate.loops.liveness import LivenessWatch
 from headgate.model.job import Lane
-from headgate.store.sql.item_store import SqlItems
+from headgate.store.sql.items.store import SqlItems
 
 #: What the streams design itself plans for each of 700 activities.
 SEED_PLAN_S = 3.5 * 3600 / 700

@@ -11,7 +11,7 @@ from headgate.base.errors import LimiterUnreachable
 from headgate.model.budget import Answer, Budget, BudgetRequest, BudgetUse, Unreachable
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
-from headgate.store.sql.connections import SqlConnections
+from headgate.store.sql.connections.store import SqlConnections
 from headgate.systems.activity_streams.events import StravaEvent
 from headgate.systems.activity_streams.names import LIVE, STREAMS
 from headgate_sandbox.kit.faults import Fault, FaultKind

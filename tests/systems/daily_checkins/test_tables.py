@@ -10,7 +10,7 @@ from sqlalchemy import Connection, event, text
 
 from headgate import Record, RecordCounts, TableBatch
 from headgate.store.sql import schema
-from headgate.store.sql.database import Database
+from headgate.store.sql.engine.database import Database
 from headgate.store.sql.schema import schema_of
 from headgate.systems.daily_checkins import tables
 

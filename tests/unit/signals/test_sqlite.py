@@ -14,7 +14,7 @@ from sqlalchemy import text
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.signals.sqlite import LOOK_EVERY_S, SqliteSignal
 from headgate.signals.throttle import SEND_EVERY_S, SENDS_AT_ONCE
-from headgate.store.sql.sqlite import SqliteDatabase
+from headgate.store.sql.engine.sqlite import SqliteDatabase
 from tests.stores import SOON_S, START
 from tests.unit.signals.listeners import Listener, Process
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from sqlalchemy import Column, MetaData, Table, Text, select
 
-from headgate.store.sql.database import Database
+from headgate.store.sql.engine.database import Database
 from headgate.toolkit.tables import JsonOf, OneOf, UtcTime, insert_into
 
 

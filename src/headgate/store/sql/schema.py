@@ -12,8 +12,8 @@ import msgspec
 from sqlalchemy import Connection, MetaData, Table, inspect, select
 
 from headgate.base.errors import InvalidInput, SchemaBehind, SchemaNewer
-from headgate.store.sql.database import Database
-from headgate.store.sql.moment import Moment
+from headgate.store.sql.engine.database import Database
+from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.tables import metadata
 
 _SCRIPTS = Path(__file__).parent / "migrations"

@@ -54,7 +54,7 @@ from headgate.model.states import (
 )
 from headgate.model.user import Preferences
 from headgate.model.worker import Abilities
-from headgate.store.sql.types import JsonOf, OneOf, UtcTime
+from headgate.store.sql.engine.types import JsonOf, OneOf, UtcTime
 
 metadata = MetaData(
     naming_convention={

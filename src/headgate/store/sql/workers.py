@@ -5,8 +5,8 @@ from datetime import timedelta
 from sqlalchemy import Connection, delete, select
 
 from headgate.model.worker import Abilities, Worker
-from headgate.store.sql.moment import Moment
-from headgate.store.sql.statements import insert_into
+from headgate.store.sql.engine.moment import Moment
+from headgate.store.sql.engine.statements import insert_into
 from headgate.store.sql.tables import workers
 
 _COLUMNS = tuple(workers.c[name] for name in Worker.__struct_fields__)

@@ -10,8 +10,8 @@ import pytest
 
 from headgate.flow.connections.rekey import ROUNDS_MAX, rekey
 from headgate.ports.connections import Renewal
-from headgate.store.sql.connections import SqlConnections
-from headgate.store.sql.database import Database
+from headgate.store.sql.connections.store import SqlConnections
+from headgate.store.sql.engine.database import Database
 from tests.connecting import fill_connections, opened_tokens, vault
 from tests.stores import START
 

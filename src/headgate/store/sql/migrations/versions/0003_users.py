@@ -7,8 +7,8 @@ inactive because nobody wrote down when they came.
 import sqlalchemy as sa
 from alembic import op
 
-from headgate.store.sql.moment import Moment
-from headgate.store.sql.types import JsonOf, UtcTime
+from headgate.store.sql.engine.moment import Moment
+from headgate.store.sql.engine.types import JsonOf, UtcTime
 
 revision = "0003"
 down_revision = "0002"

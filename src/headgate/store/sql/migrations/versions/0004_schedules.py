@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from headgate.store.sql.types import UtcTime
+from headgate.store.sql.engine.types import UtcTime
 
 revision = "0004"
 down_revision = "0003"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from headgate.store.sql.types import UtcTime
+from headgate.store.sql.engine.types import UtcTime
 
 revision = "0005"
 down_revision = "0004"

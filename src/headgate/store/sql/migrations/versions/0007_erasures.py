@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from headgate.store.sql.types import JsonOf, UtcTime
+from headgate.store.sql.engine.types import JsonOf, UtcTime
 
 revision = "0007"
 down_revision = "0006"

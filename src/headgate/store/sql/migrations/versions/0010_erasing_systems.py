@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from headgate.store.sql.types import JsonOf
+from headgate.store.sql.engine.types import JsonOf
 
 revision = "0010"
 down_revision = "0009"

@@ -1,0 +1,1 @@
+"""The ledgers of budgets on a SQL database."""

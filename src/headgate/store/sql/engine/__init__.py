@@ -1,0 +1,1 @@
+"""The databases under the stores: SQLite and Postgres, their time, types and statements."""

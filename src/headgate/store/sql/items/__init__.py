@@ -1,0 +1,1 @@
+"""Items and their documents on a SQL database."""

@@ -1,0 +1,1 @@
+"""Jobs on a SQL database: submitted, claimed, settled, recovered, listed and pruned."""

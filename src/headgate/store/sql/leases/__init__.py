@@ -1,0 +1,1 @@
+"""Leased rows on a SQL database: the claim, the guarded write, the sweep."""

@@ -1,0 +1,1 @@
+"""Messages and deliveries on a SQL database."""

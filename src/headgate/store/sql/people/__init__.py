@@ -1,0 +1,1 @@
+"""Users, their API keys, erasures and notifications on a SQL database."""

@@ -1,0 +1,1 @@
+"""What jobs bring, on a SQL database: records, coverage, receipts and marks."""
