@@ -51,8 +51,8 @@ from headgate.loops.supervisor import WorkerSettings
 from headgate.model.budget import BudgetRequest, Granted
 from headgate.net.addresses import LOOPBACK, AddressRules
 from headgate.signals.sqs import SqsSignal
-from headgate.store.dynamodb.address import parse_address
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.engine.address import parse_address
+from headgate.store.dynamodb.engine.table import DynamoTable
 from headgate.systems import health_history
 from headgate.systems.health_history import syncs
 from headgate_sandbox.google_health import access as google_access

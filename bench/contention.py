@@ -14,13 +14,13 @@ from rich.table import Table
 from bench.report import console, is_quick
 from headgate import Budget, Lane, Limit
 from headgate.model.budget import BudgetRequest, Granted
-from headgate.store.dynamodb.address import DynamoAddress
-from headgate.store.dynamodb.attributes import Item, Key, key_of
-from headgate.store.dynamodb.client import DynamoClient
-from headgate.store.dynamodb.errors import ConditionFailed
-from headgate.store.dynamodb.limiter import DynamoLimiter
-from headgate.store.dynamodb.table import DynamoTable
-from headgate.store.dynamodb.writes import IS_NEW, Delete, Put, Update
+from headgate.store.dynamodb.budgets.limiter import DynamoLimiter
+from headgate.store.dynamodb.engine.address import DynamoAddress
+from headgate.store.dynamodb.engine.attributes import Item, Key, key_of
+from headgate.store.dynamodb.engine.client import DynamoClient
+from headgate.store.dynamodb.engine.errors import ConditionFailed
+from headgate.store.dynamodb.engine.table import DynamoTable
+from headgate.store.dynamodb.engine.writes import IS_NEW, Delete, Put, Update
 from headgate.testing import runner
 from headgate.testing.loop import SimulationLoop
 from headgate.testing.virtual_clock import VirtualClock

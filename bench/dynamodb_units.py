@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from headgate.store.dynamodb.attributes import from_attributes, item_size
-from headgate.store.dynamodb.client import DynamoClient
-from headgate.store.dynamodb.definition import INDEXES, PROJECTED, index_keys
+from headgate.store.dynamodb.engine.attributes import from_attributes, item_size
+from headgate.store.dynamodb.engine.client import DynamoClient
+from headgate.store.dynamodb.engine.definition import INDEXES, PROJECTED, index_keys
 
 KB = 1024
 _OPERATIONS = ("Put", "Update", "Delete", "ConditionCheck")

@@ -16,8 +16,8 @@ from headgate.backends.dynamodb import DynamoBackend
 from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
 from headgate.model.job import Lane
-from headgate.store.dynamodb.address import parse_address
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.engine.address import parse_address
+from headgate.store.dynamodb.engine.table import DynamoTable
 from tests import dynamo
 from tests.aws_stack import Stack, client
 from tests.dynamo_faults import FaultyClient

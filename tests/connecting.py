@@ -12,9 +12,9 @@ from headgate.connectors import OAuth2, Response
 from headgate.connectors.http.rates import read_all, read_list
 from headgate.flow.connections.sealing import seal, unseal
 from headgate.model.connection import Tokens
-from headgate.ports.auth import Vault
 from headgate.ports.backend import ConnectionStores
-from headgate.ports.connections import NewConnection
+from headgate.ports.connections.auth import Vault
+from headgate.ports.connections.store import NewConnection
 from headgate.ports.transport import Request, Transport
 from headgate.secrets.keys import KeyRing, new_entry
 from headgate.secrets.vault import AesVault

@@ -12,15 +12,15 @@ from aiobotocore.session import AioSession
 from headgate.base.clock import Clock
 from headgate.base.encoding import from_json
 from headgate.model.job import Job
-from headgate.store.dynamodb import keys
-from headgate.store.dynamodb.address import DynamoAddress
-from headgate.store.dynamodb.at_once import gather
-from headgate.store.dynamodb.attributes import from_attributes
-from headgate.store.dynamodb.definition import definition
-from headgate.store.dynamodb.job_items import changing_attributes
-from headgate.store.dynamodb.store import DynamoStore
-from headgate.store.dynamodb.table import DynamoTable
-from headgate.store.dynamodb.writes import Put, Update, set_and_remove
+from headgate.store.dynamodb.engine import keys
+from headgate.store.dynamodb.engine.address import DynamoAddress
+from headgate.store.dynamodb.engine.at_once import gather
+from headgate.store.dynamodb.engine.attributes import from_attributes
+from headgate.store.dynamodb.engine.definition import definition
+from headgate.store.dynamodb.engine.table import DynamoTable
+from headgate.store.dynamodb.engine.writes import Put, Update, set_and_remove
+from headgate.store.dynamodb.jobs.rows import changing_attributes
+from headgate.store.dynamodb.jobs.store import DynamoStore
 from tests.dynamo_faults import FaultyClient
 from tests.emulators import CREDENTIALS, PROCESS
 

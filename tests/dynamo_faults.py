@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from headgate.store.dynamodb.client import DynamoClient
+from headgate.store.dynamodb.engine.client import DynamoClient
 from tests.kept import kept_here
 
 Request = Mapping[str, Any]

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import botocore.session
 
 from headgate.base.clock import ManualClock, SystemClock
-from headgate.store.dynamodb.client import DynamoClient
+from headgate.store.dynamodb.engine.client import DynamoClient
 from headgate.store.sql.engine.postgres import PostgresDatabase
 
 

@@ -32,8 +32,8 @@ from headgate.model.job import Lane
 from headgate.policy import headroom, spending
 from headgate.policy.headroom import Headroom, Shortage
 from headgate.ports.limiter import Limiter, LimiterMemory
-from headgate.store.dynamodb.limiter import DynamoLimiter
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.budgets.limiter import DynamoLimiter
+from headgate.store.dynamodb.engine.table import DynamoTable
 from headgate.store.sql.budgets.limiter import SqlLimiter
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase

@@ -24,8 +24,8 @@ from headgate.model import change
 from headgate.model.change import ChunkResult
 from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JobState
-from headgate.ports.store import NewJob, Store
-from headgate.store.dynamodb.store import DynamoStore
+from headgate.ports.jobs.store import NewJob, Store
+from headgate.store.dynamodb.jobs.store import DynamoStore
 from headgate.store.sql import schema
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase

@@ -66,9 +66,9 @@ from headgate.ports.connector import (
     WriteResult,
 )
 from headgate.ports.items import FetchAttempt, FetchedItems, NewItem
+from headgate.ports.jobs.store import RecordFilter
 from headgate.ports.outbox import DeliveryFilter
-from headgate.ports.record_table import RecordTable, TableBatch
-from headgate.ports.store import RecordFilter
+from headgate.ports.records.table import RecordTable, TableBatch
 from headgate.system import Command, System
 
 __version__ = "0.1.0"

@@ -54,9 +54,9 @@ from headgate.model.schedule import Schedule
 from headgate.model.target import Target, Topic
 from headgate.model.worker import Worker
 from headgate.policy.entitlement import Entitlement
-from headgate.ports.auth import AuthContext, Vault
-from headgate.ports.idempotency import IdempotencyStore
+from headgate.ports.connections.auth import AuthContext, Vault
 from headgate.ports.outbox import OutboxStore
+from headgate.ports.people.idempotency import IdempotencyStore
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
 from headgate.system import System, build_registry, build_targets

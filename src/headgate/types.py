@@ -62,10 +62,10 @@ from headgate.model.states import Trouble
 from headgate.model.user import Preferences, User
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.items import RegisterResult, ServedItem, StoredDocument
+from headgate.ports.jobs.store import LastEvent, SubmitResult
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.ports.outbox import Backlog
 from headgate.ports.schedules import TickCounts, UserFailures
-from headgate.ports.store import LastEvent, SubmitResult
-from headgate.ports.submission import SubmitOutcome, SubmitStatus
 
 __all__ = [
     "Abilities",

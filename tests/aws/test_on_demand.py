@@ -15,7 +15,7 @@ from headgate.loops.on_demand import RESERVE_S
 from headgate.loops.supervisor import WorkerSettings
 from headgate.model.job import Job, Lane
 from headgate.policy.hints import RECEIVED_WITHIN
-from headgate.store.dynamodb.definition import BY_AGE
+from headgate.store.dynamodb.engine.definition import BY_AGE
 from tests.aws_calls import Functions, Killed, LateClock, StaleClient, backend_on, client_of
 from tests.aws_stack import Stack
 from tests.dynamo_faults import Fault, first

@@ -5,7 +5,7 @@ from typing import Any
 from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.record import Record
-from headgate.ports.store import ChunkWork, Store
+from headgate.ports.jobs.store import ChunkWork, Store
 from tests.stores import tally
 
 

@@ -9,10 +9,10 @@ from pytest_asyncio import is_async_test
 from sqlalchemy import delete
 
 from headgate.base.clock import ManualClock
+from headgate.ports.jobs.store import Store
 from headgate.ports.limiter import Limiter
-from headgate.ports.store import Store
-from headgate.store.dynamodb.store import DynamoStore
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.engine.table import DynamoTable
+from headgate.store.dynamodb.jobs.store import DynamoStore
 from headgate.store.sql.budgets.limiter import SqlLimiter
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase

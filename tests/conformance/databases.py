@@ -12,17 +12,17 @@ from sqlalchemy import Connection
 
 from headgate.backends.sql import SqlBackend
 from headgate.base.clock import ManualClock
-from headgate.ports.api_keys import ApiKeyStore
 from headgate.ports.backend import ConnectionStores
-from headgate.ports.connections import ConnectAttemptStore
-from headgate.ports.idempotency import IdempotencyStore
-from headgate.ports.users import UserStore
-from headgate.store.dynamodb.api_keys import DynamoApiKeys
-from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
-from headgate.store.dynamodb.connections import DynamoConnections
-from headgate.store.dynamodb.idempotency import DynamoIdempotency
-from headgate.store.dynamodb.table import DynamoTable
-from headgate.store.dynamodb.users import DynamoUsers
+from headgate.ports.connections.store import ConnectAttemptStore
+from headgate.ports.people.api_keys import ApiKeyStore
+from headgate.ports.people.idempotency import IdempotencyStore
+from headgate.ports.people.users import UserStore
+from headgate.store.dynamodb.connections.attempts import DynamoConnectAttempts
+from headgate.store.dynamodb.connections.store import DynamoConnections
+from headgate.store.dynamodb.engine.table import DynamoTable
+from headgate.store.dynamodb.people.api_keys import DynamoApiKeys
+from headgate.store.dynamodb.people.idempotency import DynamoIdempotency
+from headgate.store.dynamodb.people.users import DynamoUsers
 from headgate.store.sql.engine.database import Database, Operation
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from tests import dynamo, stores

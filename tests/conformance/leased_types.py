@@ -22,10 +22,10 @@ from headgate.policy import items as item_policy
 from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.items import NewItem
-from headgate.ports.store import ChunkWork
-from headgate.store.dynamodb.leases import DynamoLeases
-from headgate.store.dynamodb.store import DynamoStore
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.ports.jobs.store import ChunkWork
+from headgate.store.dynamodb.engine.table import DynamoTable
+from headgate.store.dynamodb.jobs.store import DynamoStore
+from headgate.store.dynamodb.leases.table import DynamoLeases
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.items.store import SqlItems
 from headgate.store.sql.jobs.store import SqlStore

@@ -9,7 +9,7 @@ from pathlib import Path
 from headgate.base.clock import ManualClock
 from headgate.model.job import Lane
 from headgate.model.states import JobState
-from headgate.ports.store import JobFilter
+from headgate.ports.jobs.store import JobFilter
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.engine.sqlite import SqliteDatabase

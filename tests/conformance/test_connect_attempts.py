@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.ports.connections import ConnectAttempt, ConnectAttemptStore
+from headgate.ports.connections.store import ConnectAttempt, ConnectAttemptStore
 from headgate.store.sql.connections.attempts import SqlConnectAttempts
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.tables import connect_attempts

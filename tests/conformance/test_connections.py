@@ -13,7 +13,7 @@ from headgate.base.errors import IllegalTransition, NotFound, StoreError
 from headgate.model.connection import Connection, ConnectionReason, SealedCredentials
 from headgate.model.states import CONNECTION, ConnectionEdge, ConnectionState
 from headgate.ports.backend import ConnectionStores
-from headgate.ports.connections import NewConnection, Renewal, ResealedCredentials
+from headgate.ports.connections.store import NewConnection, Renewal, ResealedCredentials
 from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.tables import connections, removed_connections

@@ -16,8 +16,8 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.record import Record
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import ChunkWork
-from headgate.store.dynamodb.store import DynamoStore
+from headgate.ports.jobs.store import ChunkWork
+from headgate.store.dynamodb.jobs.store import DynamoStore
 from tests import dynamo
 from tests.dynamo_faults import at_random
 from tests.profiles import seeds

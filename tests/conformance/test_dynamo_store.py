@@ -16,12 +16,13 @@ from headgate.model.lease import Claim
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState, ReceiptState
 from headgate.model.worker import Abilities
-from headgate.ports.store import ChunkWork, JobFilter, RecordFilter
-from headgate.store.dynamodb import keys, records
-from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX, from_attributes, item_size
-from headgate.store.dynamodb.client import TRIES_MAX
-from headgate.store.dynamodb.store import DynamoStore
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.ports.jobs.store import ChunkWork, JobFilter, RecordFilter
+from headgate.store.dynamodb.engine import keys
+from headgate.store.dynamodb.engine.attributes import ITEM_BYTES_MAX, from_attributes, item_size
+from headgate.store.dynamodb.engine.client import TRIES_MAX
+from headgate.store.dynamodb.engine.table import DynamoTable
+from headgate.store.dynamodb.jobs.store import DynamoStore
+from headgate.store.dynamodb.records import store as records
 from tests import dynamo
 from tests.conformance.chunks import bring, counts, held
 from tests.conformance.databases import shared_fixture

@@ -9,13 +9,13 @@ from botocore.exceptions import ClientError
 
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.base.errors import SchemaBehind, StoreUnavailable
-from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX, ItemTooLarge
-from headgate.store.dynamodb.client import TRIES_MAX
-from headgate.store.dynamodb.definition import BY_STATE, TTL
-from headgate.store.dynamodb.errors import ConditionFailed
-from headgate.store.dynamodb.keys import in_index
-from headgate.store.dynamodb.table import DynamoTable, KeyRange
-from headgate.store.dynamodb.writes import IS_NEW, Check, Delete, Put, Update, Write
+from headgate.store.dynamodb.engine.attributes import ITEM_BYTES_MAX, ItemTooLarge
+from headgate.store.dynamodb.engine.client import TRIES_MAX
+from headgate.store.dynamodb.engine.definition import BY_STATE, TTL
+from headgate.store.dynamodb.engine.errors import ConditionFailed
+from headgate.store.dynamodb.engine.keys import in_index
+from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
+from headgate.store.dynamodb.engine.writes import IS_NEW, Check, Delete, Put, Update, Write
 from tests import dynamo
 from tests.dynamo_faults import Fault, FaultyClient, first
 

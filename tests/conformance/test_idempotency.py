@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from headgate.base.clock import ManualClock
-from headgate.ports.idempotency import (
+from headgate.ports.people.idempotency import (
     IdempotencyStore,
     Known,
     RequestInProgress,

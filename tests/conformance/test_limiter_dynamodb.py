@@ -6,10 +6,10 @@ import pytest
 
 from headgate.base.clock import ManualClock
 from headgate.model.budget import Budget, Granted, Limit, RefusalReason, Scope, Unreachable
-from headgate.store.dynamodb import ledgers
-from headgate.store.dynamodb.attributes import ITEM_BYTES_MAX
-from headgate.store.dynamodb.limiter import DynamoLimiter
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.budgets import ledgers
+from headgate.store.dynamodb.budgets.limiter import DynamoLimiter
+from headgate.store.dynamodb.engine.attributes import ITEM_BYTES_MAX
+from headgate.store.dynamodb.engine.table import DynamoTable
 from tests import dynamo
 from tests.conformance.databases import shared_fixture
 from tests.dynamo import client_of

@@ -18,7 +18,7 @@ from headgate.model.job import Lane, Mode
 from headgate.model.lease import Claim
 from headgate.model.record import Record
 from headgate.model.states import JobState
-from headgate.ports.store import ChunkWork, JobFilter, RecordFilter, RecordPosition
+from headgate.ports.jobs.store import ChunkWork, JobFilter, RecordFilter, RecordPosition
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.jobs.store import SqlStore
 from tests import stores

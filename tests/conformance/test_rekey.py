@@ -9,9 +9,9 @@ import pytest
 
 from headgate.flow.connections.rekey import BATCH, rekey
 from headgate.flow.connections.sealing import seal
-from headgate.ports.auth import Vault
 from headgate.ports.backend import ConnectionStores
-from headgate.ports.connections import Renewal
+from headgate.ports.connections.auth import Vault
+from headgate.ports.connections.store import Renewal
 from tests.conformance.databases import Stores
 from tests.connecting import fill_connections, named_tokens, opened_tokens, vault
 from tests.stores import START

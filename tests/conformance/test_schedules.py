@@ -16,6 +16,7 @@ from headgate.model.job import EventKind, Job, Lane, Reason
 from headgate.model.schedule import ScheduleState, SkipReason, Tick, TickKind, TickUser
 from headgate.model.states import ConnectionState, JobState
 from headgate.model.user import Frequency, Preferences
+from headgate.ports.jobs.store import JobFilter
 from headgate.ports.schedules import (
     DeclaredSchedule,
     FiredTick,
@@ -23,7 +24,6 @@ from headgate.ports.schedules import (
     TickOutcome,
     UserFailures,
 )
-from headgate.ports.store import JobFilter
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.jobs import rows as new_jobs
 from headgate.store.sql.jobs.store import SqlStore

@@ -12,7 +12,7 @@ from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
-from headgate.ports.store import ChunkWork, Store
+from headgate.ports.jobs.store import ChunkWork, Store
 from headgate.store.sql.jobs import events
 from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.records import coverage

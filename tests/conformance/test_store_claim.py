@@ -8,7 +8,7 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.states import JobState
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from headgate.store.sql.jobs import queue
 from headgate.store.sql.jobs.store import SqlStore
 from tests.stores import (

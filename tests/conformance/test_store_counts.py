@@ -4,7 +4,7 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane
 from headgate.model.states import JobState
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from tests.stores import in_state, run_one, settled, shut_one, store_for, submit_one, tally
 
 

@@ -9,7 +9,7 @@ from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus
-from headgate.ports.store import ChunkWork, Store
+from headgate.ports.jobs.store import ChunkWork, Store
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.chunks import bring

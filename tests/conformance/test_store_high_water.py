@@ -10,7 +10,7 @@ from headgate.base.encoding import Json
 from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from tests.conformance.changes import CASES
 from tests.stores import LEASE, claim_ids, everything, run_one, settled, tally
 

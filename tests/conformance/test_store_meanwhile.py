@@ -3,7 +3,7 @@
 from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from tests.conformance.changes import CASES, MINUTE
 from tests.stores import START, claim_ids, kinds, run_one, settled, tally
 

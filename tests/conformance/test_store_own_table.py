@@ -12,8 +12,8 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts
-from headgate.ports.record_table import TableBatch
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
+from headgate.ports.records.table import TableBatch
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.statements import insert_into
 from headgate.store.sql.jobs.store import SqlStore

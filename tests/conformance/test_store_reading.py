@@ -11,7 +11,7 @@ from headgate.base.errors import NotFound
 from headgate.model import change
 from headgate.model.job import Job, Mode
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import JobFilter, LastEvent, Store
+from headgate.ports.jobs.store import JobFilter, LastEvent, Store
 from tests.stores import ids, in_state, run_one, settled, submit_one, tally
 
 

@@ -15,7 +15,7 @@ from headgate.model.job import Job, Lane, Reason
 from headgate.model.lease import NOW
 from headgate.model.record import Receipt, Record
 from headgate.model.states import ReceiptState
-from headgate.ports.store import ChunkWork, Store
+from headgate.ports.jobs.store import ChunkWork, Store
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.engine.statements import ROWS_MAX
 from headgate.store.sql.jobs.store import SqlStore

@@ -9,8 +9,8 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.record import Record, RecordRow
-from headgate.ports.store import ChunkWork, RecordFilter, RecordPosition, Store
-from headgate.store.dynamodb import records
+from headgate.ports.jobs.store import ChunkWork, RecordFilter, RecordPosition, Store
+from headgate.store.dynamodb.records import store as records
 from headgate.store.sql.records import pages as record_pages
 from tests.stores import START, run_one, tally
 

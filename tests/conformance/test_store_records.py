@@ -11,7 +11,7 @@ from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import DayStatus
-from headgate.ports.store import ChunkWork, Store
+from headgate.ports.jobs.store import ChunkWork, Store
 from tests.conformance.chunks import bring, counts, held
 from tests.stores import START, claim_one, everything, is_sql, new_job, run_one, submit_all, tally
 

@@ -11,7 +11,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane, Reason
 from headgate.model.lease import Claim
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from tests.stores import (
     LEASE,
     START,

@@ -11,7 +11,7 @@ from headgate.model import change
 from headgate.model.job import Job, Lane
 from headgate.model.record import Coverage
 from headgate.model.states import JOB, DayStatus, JobState
-from headgate.ports.store import ChunkWork, JobFilter, NewJob, Store
+from headgate.ports.jobs.store import ChunkWork, JobFilter, NewJob, Store
 from tests.stores import claim_one, ids, in_state, kinds, new_job, submit_all, tally
 
 WEEK = timedelta(days=7)

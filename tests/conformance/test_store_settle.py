@@ -12,7 +12,7 @@ from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason, Summary
 from headgate.model.states import JOB, JobEdge, JobState
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.changes import CASES, CHUNK, DAY, NOW, WORN
 from tests.stores import claim_ids, in_state, kinds, rewrite, run_one, settled

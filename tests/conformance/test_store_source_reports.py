@@ -9,7 +9,7 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Job, JobEvent, Summary
 from headgate.model.record import ChunkEvent, Record
-from headgate.ports.store import ChunkWork, Store
+from headgate.ports.jobs.store import ChunkWork, Store
 from tests.conformance.changes import CASES
 from tests.conformance.chunks import bring
 from tests.stores import START, everything, kinds, run_one, settled, tally

@@ -11,7 +11,7 @@ from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model import change
 from headgate.model.job import JobParams, Lane, Mode, Reason
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import Store, SubmitResult
+from headgate.ports.jobs.store import Store, SubmitResult
 from tests.stores import (
     START,
     claim_ids,

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, event
 from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model.job import Job, JobParams, Lane, Mode
 from headgate.model.states import JOB
-from headgate.ports.store import JobFilter, NewJob, Store
-from headgate.ports.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.store import JobFilter, NewJob, Store
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql.jobs import submit_many as bulk_submit
 from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.databases import others

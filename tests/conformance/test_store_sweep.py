@@ -9,7 +9,7 @@ from headgate.base.errors import StoreError
 from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.states import JobState
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from tests.stores import kinds, run_one, settled, shut_one, tally
 
 

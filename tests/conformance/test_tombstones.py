@@ -13,7 +13,7 @@ from headgate.model.job import Job
 from headgate.model.record import Record
 from headgate.model.states import ItemState
 from headgate.ports.items import Deletion, RegisterResult
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
 from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase

@@ -12,7 +12,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
 from headgate.model.user import LOGIN_EVERY, Frequency, Preferences, User
 from headgate.ports.backend import ConnectionStores
-from headgate.ports.users import UserStore
+from headgate.ports.people.users import UserStore
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.people.users import SqlUsers
 from headgate.store.sql.tables import users as table

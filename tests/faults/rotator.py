@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from headgate.backends.sql import open_database
 from headgate.base.clock import SystemClock
 from headgate.flow.connections import rekey
-from headgate.ports.connections import ResealedCredentials
+from headgate.ports.connections.store import ResealedCredentials
 from headgate.secrets.vault import AesVault
 from headgate.settings import Settings
 from headgate.store.sql.connections.store import SqlConnections

@@ -23,7 +23,7 @@ from headgate.loops.sweeper import SWEEP_LEASES, Sweeper
 from headgate.model.lease import Claim
 from headgate.model.states import JobState
 from headgate.ports.items import NewItem
-from headgate.ports.store import JobFilter
+from headgate.ports.jobs.store import JobFilter
 from headgate.store.sql.engine.postgres import LOCK_S_MAX, SILENT_S_MAX, PostgresDatabase
 from headgate.store.sql.items.store import SqlItems
 from headgate.store.sql.jobs.store import SqlStore

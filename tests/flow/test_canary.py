@@ -22,7 +22,7 @@ from headgate.cli.main import cli
 from headgate.connectors import ApiToken, InQuery, Response
 from headgate.flow.connections.sealing import unseal
 from headgate.model.connection import Tokens
-from headgate.ports.auth import AuthContext, Consent
+from headgate.ports.connections.auth import AuthContext, Consent
 from headgate.ports.transport import Request
 from headgate.testing.asgi_transport import AsgiTransport
 from headgate.types import Connection

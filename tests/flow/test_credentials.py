@@ -38,7 +38,7 @@ from headgate.flow.connections.credentials import Credentials
 from headgate.flow.connections.sealing import OpenCredentials, unseal
 from headgate.flow.jobs.submit import submit_unchecked
 from headgate.model.connection import SealedCredentials
-from headgate.ports.connections import Renewal, SealedConnection
+from headgate.ports.connections.store import Renewal, SealedConnection
 from headgate.ports.transport import Request
 from headgate.store.sql.connections.store import SqlConnections
 from headgate.types import Connection, Job

@@ -16,7 +16,7 @@ from headgate.flow.users import erasure as erase_user
 from headgate.flow.users.erasure import UserData
 from headgate.loops.sweeper import Sweeper
 from headgate.model.connection import SealedCredentials
-from headgate.ports.connections import NewConnection
+from headgate.ports.connections.store import NewConnection
 from headgate.ports.transport import Request
 from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.people.erasures import SqlErasures

@@ -7,8 +7,8 @@ import pytest
 
 from headgate import JobState, Malformed, RetryPolicy, Sync
 from headgate.loops.liveness import LOOK_EVERY_S
+from headgate.ports.jobs.store import PrunedJobs
 from headgate.ports.signal import CONTROL
-from headgate.ports.store import PrunedJobs
 from tests.flow.sources import raising, taking
 from tests.worlds import ScriptedSource, World, lanes, with_dying_workers
 

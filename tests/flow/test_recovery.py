@@ -10,7 +10,7 @@ from headgate.errors import StoreError, StoreUnavailable
 from headgate.loops import sweeper
 from headgate.model.change import JobChange
 from headgate.model.states import JOB, JobEdge
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
 from headgate.types import Job
 from tests.flow.sources import nothing, taking
 from tests.worlds import ScriptedSource, World, kinds, lanes, with_dying_workers

@@ -6,7 +6,7 @@ from headgate import App, Chunk, ChunkEvent, Context, JobState, JsonObject, Reco
 from headgate.base.failure import read_failure
 from headgate.errors import StoreUnavailable
 from headgate.model.change import JobChange
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
 from headgate.toolkit import content_hash
 from headgate.types import Job
 from tests.worlds import ScriptedSource, World, kinds, with_world

@@ -26,9 +26,9 @@ from headgate.errors import NotConnected, PlanRequired
 from headgate.flow.jobs import submit_many as module
 from headgate.model.connection import SealedCredentials
 from headgate.model.job import Lane
-from headgate.ports.connections import NewConnection
+from headgate.ports.connections.store import NewConnection
+from headgate.ports.jobs.store import NewJob
 from headgate.ports.signal import JobHint, lane_topic
-from headgate.ports.store import NewJob
 from headgate.types import Connection, SubmitOutcome, SubmitStatus
 from tests.connecting import Site, strava_source, vault
 from tests.worlds import ScriptedSource, World, with_world

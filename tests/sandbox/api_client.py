@@ -9,7 +9,7 @@ from headgate.base.clock import Clock
 from headgate.connectors.auth.tokens import Placement
 from headgate.connectors.http.api import Api
 from headgate.connectors.http.client import HttpClient
-from headgate.ports.auth import TokenPlacement
+from headgate.ports.connections.auth import TokenPlacement
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Transport
 from headgate.testing import SimulationLoop, VirtualClock, run

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from headgate.base.errors import GrantRefused, Transient
 from headgate.base.secret import Secret
 from headgate.model.connection import Tokens
-from headgate.ports.auth import Auth, AuthContext, TokenPlacement
+from headgate.ports.connections.auth import Auth, AuthContext, TokenPlacement
 from headgate.testing.host import Host, current_host
 from headgate.testing.loop import SimulationLoop
 from tests.simulation.provider import FaultRates

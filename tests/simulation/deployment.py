@@ -31,15 +31,15 @@ from headgate.flow.runtime import Runtime
 from headgate.limits.memory import MemoryLimiter
 from headgate.loops.supervisor import Supervisor, WorkerSettings
 from headgate.model.schedule import Schedule
-from headgate.ports.auth import AuthContext, Vault
 from headgate.ports.backend import ConnectionStores
-from headgate.ports.connections import CredentialStore
+from headgate.ports.connections.auth import AuthContext, Vault
+from headgate.ports.connections.store import CredentialStore
 from headgate.ports.items import ItemStore
+from headgate.ports.jobs.store import Store
 from headgate.ports.limiter import Limiter
 from headgate.ports.outbox import OutboxStore
 from headgate.ports.schedules import ScheduleStore
 from headgate.ports.sender import Sender
-from headgate.ports.store import Store
 from headgate.ports.transport import Transport
 from headgate.signals.local import LocalSignal
 from headgate.store.sql import schema

@@ -14,7 +14,7 @@ from headgate.flow.registry import Sync
 from headgate.model.connection import SealedCredentials, Tokens
 from headgate.model.record import Record
 from headgate.model.states import ConnectionState
-from headgate.ports.connections import NewConnection, Renewal
+from headgate.ports.connections.store import NewConnection, Renewal
 from headgate.ports.connector import Chunk, ClientOptions, Context, Http
 from headgate.ports.transport import Request, Response
 from headgate.secrets.keys import KeyRing

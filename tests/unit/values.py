@@ -17,12 +17,12 @@ from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.item import Item
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.states import ConnectionState, ItemState, JobState
-from headgate.ports.api_keys import ApiKeyStore
-from headgate.ports.connections import ConnectAttemptStore, ConnectionStore
+from headgate.ports.connections.store import ConnectAttemptStore, ConnectionStore
 from headgate.ports.items import ItemStore
+from headgate.ports.jobs.store import Store
+from headgate.ports.people.api_keys import ApiKeyStore
+from headgate.ports.people.users import UserStore
 from headgate.ports.signal import Signal
-from headgate.ports.store import Store
-from headgate.ports.users import UserStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -21,8 +21,8 @@ from headgate.base.lazy import load
 from headgate.connectors import Response
 from headgate.discovery import installed_systems
 from headgate.flow.connections.sealing import seal
-from headgate.ports.connections import NewConnection
-from headgate.ports.store import ChunkWork
+from headgate.ports.connections.store import NewConnection
+from headgate.ports.jobs.store import ChunkWork
 from headgate.ports.transport import Request
 from headgate.secrets.keys import KeyRing
 from headgate.store.sql.connections.store import SqlConnections

@@ -11,8 +11,8 @@ from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.model.job import Lane
 from headgate.signals.sqs import BATCH_MAX
-from headgate.store.dynamodb.address import SCHEME, parse_address
-from headgate.store.dynamodb.errors import NO_CREDENTIALS, NO_CREDENTIALS_TEXT
+from headgate.store.dynamodb.engine.address import SCHEME, parse_address
+from headgate.store.dynamodb.engine.errors import NO_CREDENTIALS, NO_CREDENTIALS_TEXT
 
 if TYPE_CHECKING:
     from types_aiobotocore_sqs import SQSClient

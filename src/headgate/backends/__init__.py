@@ -17,11 +17,11 @@ from headgate.model.mail_server import MailServer
 from headgate.model.target import Target
 from headgate.net.addresses import HTTPS_PORT, LOOPBACK, AddressRules, is_loopback
 from headgate.net.urls import origin_of
-from headgate.ports.auth import Vault
 from headgate.ports.backend import Backend
+from headgate.ports.connections.auth import Vault
 from headgate.ports.connector import Provider
 from headgate.ports.limiter import Limiter
-from headgate.ports.notification_links import NotificationLinks
+from headgate.ports.people.notification_links import NotificationLinks
 from headgate.ports.sender import Sender
 from headgate.ports.transport import Transport
 from headgate.system import System

@@ -13,23 +13,23 @@ from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput, StoreFault
 from headgate.base.ids import system_random
 from headgate.model.job import Lane
-from headgate.ports.job_hints import HintedClaims
-from headgate.ports.notifications import NotificationComposer
+from headgate.ports.jobs.hints import HintedClaims
+from headgate.ports.jobs.store import Store
+from headgate.ports.people.notifications import NotificationComposer
 from headgate.ports.signal import Signal
-from headgate.ports.store import Store
-from headgate.store.dynamodb.address import parse_address
-from headgate.store.dynamodb.client import DynamoClient
-from headgate.store.dynamodb.store import DynamoStore
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.engine.address import parse_address
+from headgate.store.dynamodb.engine.client import DynamoClient
+from headgate.store.dynamodb.engine.table import DynamoTable
+from headgate.store.dynamodb.jobs.store import DynamoStore
 
 # The stores are loaded when they are used: a function starts cold, and needs only some of them.
 if TYPE_CHECKING:
-    from headgate.store.dynamodb.api_keys import DynamoApiKeys
-    from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
-    from headgate.store.dynamodb.connections import DynamoConnections
-    from headgate.store.dynamodb.idempotency import DynamoIdempotency
-    from headgate.store.dynamodb.limiter import DynamoLimiter, DynamoLimiterMemory
-    from headgate.store.dynamodb.users import DynamoUsers
+    from headgate.store.dynamodb.budgets.limiter import DynamoLimiter, DynamoLimiterMemory
+    from headgate.store.dynamodb.connections.attempts import DynamoConnectAttempts
+    from headgate.store.dynamodb.connections.store import DynamoConnections
+    from headgate.store.dynamodb.people.api_keys import DynamoApiKeys
+    from headgate.store.dynamodb.people.idempotency import DynamoIdempotency
+    from headgate.store.dynamodb.people.users import DynamoUsers
 
 #: What any item may be asked for by, to see whether the table answers.
 _ANY_KEY = ("ping", "ping")
@@ -62,48 +62,48 @@ class DynamoBackend:
     @cached_property
     def users(self) -> "DynamoUsers":
         """Users: plans, logins, preferences."""
-        from headgate.store.dynamodb.users import DynamoUsers
+        from headgate.store.dynamodb.people.users import DynamoUsers
 
         return DynamoUsers(self.table)
 
     @cached_property
     def connections(self) -> "DynamoConnections":
         """Connections with their sealed credentials."""
-        from headgate.store.dynamodb.connections import DynamoConnections
+        from headgate.store.dynamodb.connections.store import DynamoConnections
 
         return DynamoConnections(self.table)
 
     @cached_property
     def attempts(self) -> "DynamoConnectAttempts":
         """Attempts to connect that wait for the user's return."""
-        from headgate.store.dynamodb.connect_attempts import DynamoConnectAttempts
+        from headgate.store.dynamodb.connections.attempts import DynamoConnectAttempts
 
         return DynamoConnectAttempts(self.table)
 
     @cached_property
     def api_keys(self) -> "DynamoApiKeys":
         """The keys of the HTTP API."""
-        from headgate.store.dynamodb.api_keys import DynamoApiKeys
+        from headgate.store.dynamodb.people.api_keys import DynamoApiKeys
 
         return DynamoApiKeys(self.table)
 
     @cached_property
     def idempotency(self) -> "DynamoIdempotency":
         """The responses to requests with an idempotency key."""
-        from headgate.store.dynamodb.idempotency import DynamoIdempotency
+        from headgate.store.dynamodb.people.idempotency import DynamoIdempotency
 
         return DynamoIdempotency(self.table)
 
     @cached_property
     def limiter(self) -> "DynamoLimiter":
         """The limiter in this table."""
-        from headgate.store.dynamodb.limiter import DynamoLimiter
+        from headgate.store.dynamodb.budgets.limiter import DynamoLimiter
 
         return DynamoLimiter(self.table)
 
     def limiter_memory(self, limiter: str) -> "DynamoLimiterMemory":
         """What the table keeps for a limiter elsewhere."""
-        from headgate.store.dynamodb.limiter import DynamoLimiterMemory
+        from headgate.store.dynamodb.budgets.limiter import DynamoLimiterMemory
 
         return DynamoLimiterMemory(self.table, limiter)
 

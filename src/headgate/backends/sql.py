@@ -8,9 +8,9 @@ from pathlib import Path
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput, StoreFault
 from headgate.base.lazy import load, needs_extra
-from headgate.ports.notifications import NotificationComposer
+from headgate.ports.jobs.store import Store
+from headgate.ports.people.notifications import NotificationComposer
 from headgate.ports.signal import Signal
-from headgate.ports.store import Store
 from headgate.store.sql import schema
 from headgate.store.sql.budgets.limiter import SqlLimiter, SqlLimiterMemory
 from headgate.store.sql.connections.attempts import SqlConnectAttempts

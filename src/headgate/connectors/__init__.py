@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headgate.model.connection import Tokens
     from headgate.net.addresses import AddressRules, parse_networks
     from headgate.net.aiohttp_transport import AiohttpTransport
-    from headgate.ports.auth import Auth, AuthContext, TokenPlacement, Vault
+    from headgate.ports.connections.auth import Auth, AuthContext, TokenPlacement, Vault
     from headgate.ports.connector import (
         ClientOptions,
         File,

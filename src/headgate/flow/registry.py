@@ -13,10 +13,10 @@ from headgate.model.job import Job, Lane, Mode
 from headgate.model.schedule import Schedule
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
-from headgate.ports.auth import Auth
+from headgate.ports.connections.auth import Auth
 from headgate.ports.connector import Destination, Provider, Source
 from headgate.ports.items import FetchAttempt
-from headgate.ports.record_table import RecordTable
+from headgate.ports.records.table import RecordTable
 
 NAME_LENGTH_MAX = 100
 #: The attributes of a `Provider`.

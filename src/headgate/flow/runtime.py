@@ -17,16 +17,16 @@ from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Registry
 from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.policy.entitlement import Entitlement
-from headgate.ports.api_keys import ApiKeyStore
-from headgate.ports.connections import ConnectAttemptStore, ConnectionStore
-from headgate.ports.erasures import ErasureStore
+from headgate.ports.connections.store import ConnectAttemptStore, ConnectionStore
 from headgate.ports.items import ItemStore
+from headgate.ports.jobs.store import Store
+from headgate.ports.people.api_keys import ApiKeyStore
+from headgate.ports.people.erasures import ErasureStore
+from headgate.ports.people.system_data import SystemData
+from headgate.ports.people.users import UserStore
 from headgate.ports.schedules import ScheduleStore
 from headgate.ports.signal import Signal
-from headgate.ports.store import Store
-from headgate.ports.system_data import SystemData
 from headgate.ports.transport import Transport
-from headgate.ports.users import UserStore
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):

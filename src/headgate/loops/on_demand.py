@@ -23,7 +23,7 @@ from headgate.loops.sweeper import SWEEP_S_MIN, Sweeper
 from headgate.model.job import Job, Lane
 from headgate.model.worker import Abilities
 from headgate.policy.hints import needs_hint
-from headgate.ports.job_hints import HintedClaims
+from headgate.ports.jobs.hints import HintedClaims
 from headgate.ports.signal import job_hints, lane_topic
 
 #: Kept at the end of a call: a chunk is interrupted then, and its job released and announced.

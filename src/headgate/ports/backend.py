@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from headgate.base.errors import StoreFault
-from headgate.ports.api_keys import ApiKeyStore
-from headgate.ports.connections import (
+from headgate.ports.connections.store import (
     ConnectAttemptStore,
     ConnectionStore,
     CredentialStore,
     KeyRotationStore,
 )
-from headgate.ports.erasures import ErasureStore
-from headgate.ports.idempotency import IdempotencyStore
 from headgate.ports.items import ItemStore
-from headgate.ports.job_hints import HintedClaims
+from headgate.ports.jobs.hints import HintedClaims
+from headgate.ports.jobs.store import Store
 from headgate.ports.limiter import Limiter, LimiterMemory
-from headgate.ports.notifications import NotificationComposer
 from headgate.ports.outbox import OutboxStore, OutboxWriter
+from headgate.ports.people.api_keys import ApiKeyStore
+from headgate.ports.people.erasures import ErasureStore
+from headgate.ports.people.idempotency import IdempotencyStore
+from headgate.ports.people.notifications import NotificationComposer
+from headgate.ports.people.users import UserStore
 from headgate.ports.schedules import ScheduleStore
 from headgate.ports.signal import Signal
-from headgate.ports.store import Store
-from headgate.ports.users import UserStore
 
 
 class ConnectionStores(ConnectionStore, CredentialStore, KeyRotationStore, Protocol):

@@ -20,7 +20,7 @@ from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode, Progress
 from headgate.model.record import ITEMS_FAILED, ChunkEvent, ChunkMessage, Record
 from headgate.model.states import ReceiptState
-from headgate.ports.auth import Auth, TokenPlacement
+from headgate.ports.connections.auth import Auth, TokenPlacement
 from headgate.ports.items import FetchedItems, NewItem, RegisterResult
 from headgate.ports.transport import Response, Transport
 

@@ -16,7 +16,7 @@ from headgate.base.encoding import hash_text
 from headgate.model.delivery import Message
 from headgate.model.mail_server import MailServer
 from headgate.model.notification import Notification, NotificationKind, NotifiedJob, type_of
-from headgate.ports.notification_links import NotificationLinks
+from headgate.ports.people.notification_links import NotificationLinks
 
 #: Longer than any line of ours: the standard library would encode a link that it has to cut.
 _LINE_LENGTH_MAX = 998

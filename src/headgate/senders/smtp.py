@@ -25,7 +25,7 @@ from headgate.model.mail_server import MailServer, TlsMode
 from headgate.model.notification import Notification
 from headgate.model.target import Target, Topic
 from headgate.model.user import email_problem
-from headgate.ports.notification_links import NotificationLinks
+from headgate.ports.people.notification_links import NotificationLinks
 from headgate.senders.email_text import write_email
 
 #: How long the server may take for each of its answers, and for the last one, which is a courtesy.

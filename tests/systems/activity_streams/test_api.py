@@ -26,7 +26,7 @@ from headgate.flow.connections.sealing import seal
 from headgate.model import item as change
 from headgate.model.item import Document, Item
 from headgate.model.states import ItemState
-from headgate.ports.connections import NewConnection
+from headgate.ports.connections.store import NewConnection
 from headgate.ports.items import NewItem
 from headgate.secrets.keys import KeyRing
 from headgate.store.sql.connections.store import SqlConnections

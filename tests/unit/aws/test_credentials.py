@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from headgate.base.clock import ManualClock
 from headgate.base.errors import StoreError, StoreUnavailable
 from headgate.cli.main import cli
-from headgate.store.dynamodb.address import DynamoAddress
-from headgate.store.dynamodb.client import DynamoClient
-from headgate.store.dynamodb.table import DynamoTable
+from headgate.store.dynamodb.engine.address import DynamoAddress
+from headgate.store.dynamodb.engine.client import DynamoClient
+from headgate.store.dynamodb.engine.table import DynamoTable
 from headgate.toolkit.commands import loading
 from tests.unit.values import NOW
 

@@ -13,7 +13,7 @@ import yaml  # type: ignore[import-untyped]
 from headgate.aws import handlers
 from headgate.settings import Settings
 from headgate.signals.sqs import DELAY_S_MAX
-from headgate.store.dynamodb.definition import BY_STATE, definition, time_to_live
+from headgate.store.dynamodb.engine.definition import BY_STATE, definition, time_to_live
 from tests.aws_stack import TEMPLATE
 from tests.processes import ROOT
 

@@ -5,7 +5,7 @@ from typing import Any
 from bench.dynamodb_units import CountingClient
 from headgate.base.clock import SystemClock
 from headgate.base.ids import system_random
-from headgate.store.dynamodb.address import DynamoAddress
+from headgate.store.dynamodb.engine.address import DynamoAddress
 
 ROW = {"pk": {"S": "a"}, "sk": {"S": "b"}, "data": {"S": "x" * 5000}}
 

@@ -14,7 +14,7 @@ from headgate.base.secret import Secret
 from headgate.connectors.auth.tokens import InHeader, Placement
 from headgate.connectors.http.api import Api
 from headgate.connectors.http.client import HttpClient
-from headgate.ports.auth import TokenPlacement
+from headgate.ports.connections.auth import TokenPlacement
 from headgate.ports.connector import ClientOptions
 from headgate.ports.transport import Headers, Request, Response
 

@@ -19,7 +19,7 @@ from headgate.model.change import JOBS
 from headgate.model.job import EventKind, Job
 from headgate.model.states import DELIVERY, ITEM, JOB
 from headgate.ports.connector import Chunk, Context
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from tests.unit.values import NOW, make_job
 
 

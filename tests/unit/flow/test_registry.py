@@ -14,7 +14,7 @@ from headgate.model.schedule import Schedule
 from headgate.policy.items import ItemRetryPolicy
 from headgate.policy.retry import RetryPolicy
 from headgate.ports.connector import Batch, Chunk, Context
-from headgate.ports.record_table import TableBatch
+from headgate.ports.records.table import TableBatch
 
 
 class Named:

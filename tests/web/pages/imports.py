@@ -15,7 +15,7 @@ from headgate.model.states import DayStatus, JobState
 from headgate.policy.calendar import history_progress
 from headgate.policy.pace import add_chunk
 from headgate.ports.connector import Batch, WriteResult
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
 from headgate.types import Job
 
 FIRST, LAST = date(2021, 1, 1), date(2023, 1, 1)

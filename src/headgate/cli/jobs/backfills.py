@@ -15,7 +15,7 @@ from headgate.flow.jobs.view import JobView
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
 from headgate.model.states import JobState
-from headgate.ports.store import SubmitResult
+from headgate.ports.jobs.store import SubmitResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.ids import JOB, complete_syncs, whole_id
 from headgate.toolkit.commands.linking import build_links, site_url

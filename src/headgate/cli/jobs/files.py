@@ -21,7 +21,7 @@ from headgate.app import App
 from headgate.base.errors import HeadgateError, InvalidInput
 from headgate.flow.jobs.submit import OPTIONS_BYTES_MAX, JobRequest
 from headgate.flow.jobs.submit_many import BATCH
-from headgate.ports.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.toolkit.commands.loading import FAILED, load_app, run
 from headgate.toolkit.commands.outbox.screen import SendingScreen
 from headgate.toolkit.commands.output import counts_text, messages, print_facts

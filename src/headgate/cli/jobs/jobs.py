@@ -14,7 +14,7 @@ from headgate.flow.jobs.service import LIST_MAX
 from headgate.flow.jobs.view import JobStatus, JobView
 from headgate.model.job import JobEvent, Lane, Mode, Reprocess
 from headgate.model.states import JobState
-from headgate.ports.store import SubmitResult
+from headgate.ports.jobs.store import SubmitResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
 from headgate.toolkit.commands.ids import JOB, complete, complete_syncs, whole_id

@@ -39,7 +39,7 @@ from headgate.connectors.auth.tokens import InHeader, Placement
 from headgate.model.connection import Tokens
 from headgate.net.retry_after import retry_after_s
 from headgate.net.urls import join_url, origin_of
-from headgate.ports.auth import Auth, AuthContext, Consent, TokenPlacement
+from headgate.ports.connections.auth import Auth, AuthContext, Consent, TokenPlacement
 from headgate.ports.transport import Headers, Request, Response, Timeouts
 
 TOKEN_LENGTH_MAX = 8_192

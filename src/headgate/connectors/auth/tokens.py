@@ -5,7 +5,7 @@ import msgspec
 from headgate.base.errors import AuthExpired
 from headgate.base.secret import Secret
 from headgate.model.connection import Tokens
-from headgate.ports.auth import Auth, AuthContext, TokenPlacement, one_line
+from headgate.ports.connections.auth import Auth, AuthContext, TokenPlacement, one_line
 
 
 class InHeader(msgspec.Struct, frozen=True):

@@ -28,7 +28,7 @@ from headgate.connectors.http.source import ApiSource
 from headgate.model.budget import Budget
 from headgate.model.job import Progress
 from headgate.model.record import Record
-from headgate.ports.auth import Auth
+from headgate.ports.connections.auth import Auth
 from headgate.ports.connector import Chunk, Context, Http
 
 #: How long before the high-water mark the next job begins.

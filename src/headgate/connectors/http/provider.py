@@ -10,7 +10,7 @@ from headgate.base.errors import AddressRefused, InvalidInput
 from headgate.connectors.http.api import Api, ApiOptions
 from headgate.connectors.http.client import HttpClient, redirect_memory_of
 from headgate.model.budget import Budget, Limit
-from headgate.ports.auth import Auth
+from headgate.ports.connections.auth import Auth
 from headgate.ports.connector import ClientOptions
 
 

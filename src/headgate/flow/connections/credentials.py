@@ -34,8 +34,8 @@ from headgate.base.redact import describe_error, redact
 from headgate.flow.connections.sealing import OpenCredentials, seal, unseal
 from headgate.model.connection import Connection, ConnectionReason, Tokens
 from headgate.model.states import ConnectionState
-from headgate.ports.auth import Auth, AuthContext, RevocableAuth, TokenPlacement, Vault
-from headgate.ports.connections import CredentialStore, Renewal
+from headgate.ports.connections.auth import Auth, AuthContext, RevocableAuth, TokenPlacement, Vault
+from headgate.ports.connections.store import CredentialStore, Renewal
 
 #: The lease of one renewal, longer than the token endpoint and the store may take to answer.
 LEASE = timedelta(seconds=60)

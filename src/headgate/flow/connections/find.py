@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from headgate.base.errors import InvalidInput, NotConnected, NotFound
 from headgate.model.connection import Connection
 from headgate.model.states import ConnectionState
-from headgate.ports.connections import ConnectionStore
+from headgate.ports.connections.store import ConnectionStore
 
 #: The most connections of a user that are listed, or searched.
 LIST_MAX = 1000

@@ -14,8 +14,8 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.flow.connections.sealing import seal, unseal
 from headgate.model.connection import Tokens
-from headgate.ports.auth import Vault
-from headgate.ports.connections import KeyRotationStore, ResealedCredentials, SealedConnection
+from headgate.ports.connections.auth import Vault
+from headgate.ports.connections.store import KeyRotationStore, ResealedCredentials, SealedConnection
 
 BATCH = 100
 #: The most rounds through the table; one is enough if no row changes meanwhile.

@@ -4,8 +4,8 @@ import msgspec
 
 from headgate.base.secret import Secret
 from headgate.model.connection import Binding, Connection, SealedCredentials, Tokens
-from headgate.ports.auth import Vault
-from headgate.ports.connections import SealedConnection
+from headgate.ports.connections.auth import Vault
+from headgate.ports.connections.store import SealedConnection
 
 ACCESS, REFRESH = "access", "refresh"
 

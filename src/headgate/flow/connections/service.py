@@ -20,8 +20,8 @@ from headgate.flow.connections.sealing import seal
 from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
 from headgate.model.connection import Binding, Connection, ConnectionReason, Tokens
-from headgate.ports.auth import CodeAuth, Consent, one_line
-from headgate.ports.connections import ConnectAttempt, NewConnection, Renewal
+from headgate.ports.connections.auth import CodeAuth, Consent, one_line
+from headgate.ports.connections.store import ConnectAttempt, NewConnection, Renewal
 
 #: How long a user may take on the provider's page.
 ATTEMPT_TERM = timedelta(minutes=10)

@@ -24,7 +24,7 @@ from headgate.policy.forecast import (
     with_earlier,
 )
 from headgate.policy.windows_ahead import LimitsAhead
-from headgate.ports.store import JobFilter
+from headgate.ports.jobs.store import JobFilter
 
 #: The most other backfills that are taken into account.
 OTHERS_MAX = 100

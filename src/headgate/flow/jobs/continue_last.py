@@ -14,7 +14,7 @@ from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job, Mode, Summary
 from headgate.model.states import JobState
-from headgate.ports.store import JobFilter, NewJob, SubmitResult
+from headgate.ports.jobs.store import JobFilter, NewJob, SubmitResult
 
 #: How many jobs are passed over, at most, that have nothing to continue.
 LOOK_BACK_MAX = 100

@@ -14,8 +14,8 @@ from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JOB, JobState
+from headgate.ports.jobs.store import SubmitResult
 from headgate.ports.signal import job_hints, lane_topic
-from headgate.ports.store import SubmitResult
 
 #: Others may change the job between the read and the write; then it is read again, so many times.
 TRIES_MAX = 10

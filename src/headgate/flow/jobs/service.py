@@ -18,8 +18,8 @@ from headgate.flow.runtime import Runtime
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, JobEvent, Lane, Mode
 from headgate.model.states import JobState
-from headgate.ports.store import JobFilter, LastEvent, SubmitResult
-from headgate.ports.submission import SubmitOutcome
+from headgate.ports.jobs.store import JobFilter, LastEvent, SubmitResult
+from headgate.ports.jobs.submission import SubmitOutcome
 
 LIST_MAX = 1000
 

@@ -12,8 +12,8 @@ from headgate.flow.runtime import Runtime
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.calendar import gaps, history_progress
+from headgate.ports.jobs.store import NewJob, SubmitResult
 from headgate.ports.signal import job_hints, lane_topic
-from headgate.ports.store import NewJob, SubmitResult
 
 ID_LENGTH_MAX = 200
 OPTIONS_BYTES_MAX = 64 * 1024

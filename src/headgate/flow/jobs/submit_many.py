@@ -23,9 +23,9 @@ from headgate.flow.jobs.submit import JobRequest, check, check_name, with_plan
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane, Reprocess
+from headgate.ports.jobs.store import NewJob
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.ports.signal import JobHint, lane_topic
-from headgate.ports.store import NewJob
-from headgate.ports.submission import SubmitOutcome, SubmitStatus
 
 #: The jobs that are stored in one transaction.
 BATCH = 1000

@@ -33,8 +33,8 @@ from headgate.model.states import DELIVERY, Trouble
 from headgate.model.target import Target, Topic
 from headgate.model.user import email_problem
 from headgate.policy.notifications import NotificationDecision, NotificationRules
-from headgate.ports.notifications import NotificationStore
 from headgate.ports.outbox import DeliveryFilter, NewMessage
+from headgate.ports.people.notifications import NotificationStore
 
 #: How long a test waits for a worker that sends it in its place, and how often it looks.
 TEST_S_MAX, TEST_LOOK_S = 60.0, 0.5

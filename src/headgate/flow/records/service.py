@@ -17,7 +17,7 @@ from headgate.flow.records.view import (
 )
 from headgate.flow.runtime import Runtime
 from headgate.model.record import CoverageRow, Record, RecordRow, StoredRecord
-from headgate.ports.store import RecordFilter
+from headgate.ports.jobs.store import RecordFilter
 
 PAGE_MAX = 1000
 #: How many records are in memory while all are walked over.

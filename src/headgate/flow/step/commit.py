@@ -16,9 +16,9 @@ from headgate.model.states import DayStatus
 from headgate.policy.calendar import day_after, history_progress
 from headgate.policy.pace import add_chunk
 from headgate.ports.connector import Chunk, WriteResult
+from headgate.ports.jobs.store import ChunkWork
 from headgate.ports.outbox import NewMessage
-from headgate.ports.record_table import RecordTable
-from headgate.ports.store import ChunkWork
+from headgate.ports.records.table import RecordTable
 
 #: The longest text about the records that a destination refused.
 REFUSED_LENGTH_MAX = 500

@@ -48,9 +48,9 @@ from headgate.policy.retry import (
     gives_up,
 )
 from headgate.ports.connector import Chunk, WriteResult
+from headgate.ports.jobs.store import ChunkWork
 from headgate.ports.outbox import NewMessage
 from headgate.ports.signal import OUTBOX, SWEEP
-from headgate.ports.store import ChunkWork
 
 #: The most jobs of a recovered provider that one probe resumes; the next probe resumes more.
 RELEASE_MAX = 1000

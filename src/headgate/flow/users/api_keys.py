@@ -17,7 +17,7 @@ from headgate.base.secret import Secret, random_secret
 from headgate.flow.jobs.submit import check_name
 from headgate.flow.runtime import Runtime
 from headgate.model.api_key import ApiKey, Role
-from headgate.ports.api_keys import NewApiKey
+from headgate.ports.people.api_keys import NewApiKey
 
 LIST_MAX = 1000
 _KEY = re.compile(r"hg_(key_[0-9A-Z]{26})_([0-9a-f]{64})", re.ASCII)

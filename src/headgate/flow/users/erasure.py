@@ -23,8 +23,8 @@ from headgate.model.connection import Connection
 from headgate.model.erasure import Erasure
 from headgate.model.job import Job, Lane
 from headgate.model.states import JOB, ConnectionState, JobState
-from headgate.ports.auth import RevocableAuth
-from headgate.ports.store import JobFilter
+from headgate.ports.connections.auth import RevocableAuth
+from headgate.ports.jobs.store import JobFilter
 
 #: The most rows deleted or exported in one transaction.
 BATCH_MAX = 500

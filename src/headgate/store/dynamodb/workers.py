@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from headgate.model.worker import Abilities, Worker
-from headgate.store.dynamodb import keys
-from headgate.store.dynamodb.attributes import Item
-from headgate.store.dynamodb.errors import ConditionFailed
-from headgate.store.dynamodb.rows import RowCodec, plain
-from headgate.store.dynamodb.table import DynamoTable, KeyRange
-from headgate.store.dynamodb.writes import Delete, Update
+from headgate.store.dynamodb.engine import keys
+from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.errors import ConditionFailed
+from headgate.store.dynamodb.engine.rows import RowCodec, plain
+from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
+from headgate.store.dynamodb.engine.writes import Delete, Update
 
 _CODEC = RowCodec(Worker)
 #: The most worker processes that are looked at.

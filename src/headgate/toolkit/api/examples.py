@@ -14,7 +14,7 @@ from headgate.model.forecast import Finish, Forecast, LeftForLive, Requests
 from headgate.model.job import EventKind, Job, JobEvent, Lane, Mode, Progress, Reason, Summary
 from headgate.model.record import Coverage
 from headgate.model.states import DayStatus, JobState
-from headgate.ports.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 
 _CONNECTION = "conn_01JGFJ7VW0ABCDEFGHJKMNPQRS"
 _ERROR = "Transient: the provider answered 503\nraised at my_syncs/watch.py:42"

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
-from headgate.ports.idempotency import (
+from headgate.ports.people.idempotency import (
     IdempotencyStore,
     RequestInProgress,
     RequestMismatch,

@@ -13,7 +13,7 @@ from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.submit_many import BATCH
-from headgate.ports.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.toolkit.api import examples, idempotency, problems, responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import Name, StartSync, request_config

@@ -13,7 +13,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from headgate.base.errors import Conflict, Forbidden, InvalidInput, NotFound, SourceError
 from headgate.base.secret import random_secret
-from headgate.ports.auth import CodeAuth
+from headgate.ports.connections.auth import CodeAuth
 from headgate.secrets.links import SESSION_TERM, ConnectLink, LinkExpired, LinkInvalid
 from headgate.toolkit.pages.rendering import HEADERS, Button, Pages
 from headgate.toolkit.site import Site

@@ -7,7 +7,7 @@ from fastapi.responses import Response
 
 from headgate.base.errors import Conflict
 from headgate.flow.jobs.view import JobStatus
-from headgate.ports.auth import CodeAuth
+from headgate.ports.connections.auth import CodeAuth
 from headgate.secrets.links import PROGRESS_PATH, ConnectLink, ProgressLink
 from headgate.toolkit.pages.rendering import FRAGMENT_HEADER, Pages, etag, page_response
 from headgate.toolkit.site import Site

@@ -24,7 +24,7 @@ from headgate.base.secret import Secret
 from headgate.connectors.auth.oauth import OAuth2, Rotation, challenge_of
 from headgate.connectors.auth.tokens import ApiToken, InQuery
 from headgate.model.connection import Tokens
-from headgate.ports.auth import AuthContext, CodeAuth, Consent
+from headgate.ports.connections.auth import AuthContext, CodeAuth, Consent
 from tests.unit.connectors.fakes import START, Answer, ScriptedTransport, answer
 
 BACK = "https://app.example/callback"

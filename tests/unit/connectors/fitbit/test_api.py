@@ -12,7 +12,7 @@ from headgate import AuthExpired, RateLimited, Scope, Secret
 from headgate.connectors import Response, Rotation
 from headgate.connectors.fitbit.api import BUDGET, account_of, classify, fitbit
 from headgate.errors import Forbidden
-from headgate.ports.auth import Consent
+from headgate.ports.connections.auth import Consent
 from headgate_sandbox.google_health import answers
 from tests.unit.connectors.fakes import Bench, FakeAccess, answer
 

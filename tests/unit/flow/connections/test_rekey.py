@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.flow.connections.rekey import ROUNDS_MAX, rekey
-from headgate.ports.connections import Renewal
+from headgate.ports.connections.store import Renewal
 from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.engine.database import Database
 from tests.connecting import fill_connections, opened_tokens, vault

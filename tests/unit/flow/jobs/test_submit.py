@@ -34,8 +34,8 @@ from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.ports.connector import Batch, Chunk, ClientOptions, Context, Http
+from headgate.ports.jobs.store import NewJob, SubmitResult
 from headgate.ports.signal import SignalHint
-from headgate.ports.store import NewJob, SubmitResult
 from tests.unit.values import NOW, make_job, runtime
 
 TODAY = NOW.date()

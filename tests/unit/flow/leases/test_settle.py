@@ -8,7 +8,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import FaultKind, StoreError, StoreFault, StoreUnavailable
 from headgate.flow.leases.settle import SETTLE_RESTS_S, settle_surely
 from headgate.model import change
-from headgate.ports.store import Store
+from headgate.ports.jobs.store import Store
 from tests.unit.values import NOW, make_job
 
 

@@ -17,8 +17,8 @@ from headgate.model.job import Job, JobParams, Mode, Progress, Reason, Summary
 from headgate.model.record import ChunkEvent, Coverage, Record, RecordCounts
 from headgate.model.states import DayStatus, JobEdge, JobState
 from headgate.ports.connector import Chunk, Refusal, WriteResult
-from headgate.ports.record_table import TableBatch
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
+from headgate.ports.records.table import TableBatch
 from tests.unit.values import make_job
 
 RECORDS = (Record("a", {"n": 1}), Record("b", {"n": 2}))

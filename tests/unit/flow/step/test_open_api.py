@@ -10,7 +10,7 @@ from headgate.flow.connections.credentials import Credentials
 from headgate.flow.registry import Sync
 from headgate.flow.step.open_api import open_api
 from headgate.model.job import Lane
-from headgate.ports.auth import Auth
+from headgate.ports.connections.auth import Auth
 from headgate.ports.connector import Chunk, ClientOptions, Context, Http
 from headgate.ports.transport import Transport
 from tests.unit.values import make_job, runtime

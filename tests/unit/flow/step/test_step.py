@@ -14,8 +14,8 @@ from headgate.model.job import Job, Mode
 from headgate.model.record import CoverageRow
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
+from headgate.ports.jobs.store import ChunkWork
 from headgate.ports.signal import SWEEP
-from headgate.ports.store import ChunkWork
 from tests.unit.values import NOW, make_job, runtime
 
 FIRST, LAST = date(2026, 1, 1), date(2026, 1, 2)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from headgate.model.user import Preferences, User
-from headgate.ports.store import RecordFilter
+from headgate.ports.jobs.store import RecordFilter
 from headgate.store.sql import schema
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.jobs.store import SqlStore

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from headgate.ports.idempotency import (
+from headgate.ports.people.idempotency import (
     Known,
     RequestInProgress,
     RequestMismatch,

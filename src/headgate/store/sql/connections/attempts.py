@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection, delete, select
 
-from headgate.ports.connections import ConnectAttempt
+from headgate.ports.connections.store import ConnectAttempt
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.engine.port import SqlPort, writes_timed
 from headgate.store.sql.engine.statements import insert_into

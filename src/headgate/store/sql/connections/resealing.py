@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection as Transaction
 from sqlalchemy import func, select, update
 
-from headgate.ports.connections import ResealedCredentials, SealedConnection
+from headgate.ports.connections.store import ResealedCredentials, SealedConnection
 from headgate.store.sql.connections.rows import (
     COLUMNS,
     SEALED,

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_
 
 from headgate.model.connection import Connection, SealedCredentials
-from headgate.ports.connections import SealedConnection
+from headgate.ports.connections.store import SealedConnection
 from headgate.store.sql.tables import connections
 
 COLUMNS = tuple(connections.c[name] for name in Connection.__struct_fields__)

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from headgate.base.errors import IllegalTransition, NotFound
 from headgate.model.connection import Connection, ConnectionReason
 from headgate.model.states import CONNECTION, ConnectionEdge, ConnectionState
-from headgate.ports.connections import NewConnection, Renewal, SealedConnection
+from headgate.ports.connections.store import NewConnection, Renewal, SealedConnection
 from headgate.store.sql.connections import resealing
 from headgate.store.sql.connections.rows import (
     COLUMNS,

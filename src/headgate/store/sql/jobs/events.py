@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, func, select
 
 from headgate.base.encoding import JsonObject
 from headgate.model.job import JobEvent
-from headgate.ports.store import LastEvent
+from headgate.ports.jobs.store import LastEvent
 from headgate.store.sql.engine.many import insert_many
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.tables import job_events, jobs

@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from headgate.model.job import Job, Mode
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import JobFilter
+from headgate.ports.jobs.store import JobFilter
 from headgate.store.sql.jobs.settle import TABLE
 from headgate.store.sql.tables import in_states, jobs
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, Connection, delete, exists, or_, select
 
 from headgate.model.states import JOB, JobState
-from headgate.ports.store import PrunedJobs
+from headgate.ports.jobs.store import PrunedJobs
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.tables import in_states, job_events, jobs
 

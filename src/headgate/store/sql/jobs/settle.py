@@ -14,9 +14,9 @@ from headgate.model.change import JOBS, JobChange, LockedJob, count
 from headgate.model.job import Job
 from headgate.model.record import RecordCounts
 from headgate.model.states import JobEdge, JobState
-from headgate.ports.notifications import NotificationComposer
-from headgate.ports.record_table import TableBatch
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
+from headgate.ports.people.notifications import NotificationComposer
+from headgate.ports.records.table import TableBatch
 from headgate.store.sql.engine.callers import caller_transaction
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.jobs import events, queue

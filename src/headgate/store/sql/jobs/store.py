@@ -10,10 +10,10 @@ from headgate.base.errors import StoreFault
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
-from headgate.ports.notifications import NotificationComposer
+from headgate.ports.jobs.store import ChunkWork, JobClaimResult, NewJob, SubmitResult
+from headgate.ports.jobs.submission import SubmitOutcome
+from headgate.ports.people.notifications import NotificationComposer
 from headgate.ports.signal import SignalHint
-from headgate.ports.store import ChunkWork, JobClaimResult, NewJob, SubmitResult
-from headgate.ports.submission import SubmitOutcome
 from headgate.store.sql import workers
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.moment import Moment

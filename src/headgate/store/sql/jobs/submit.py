@@ -24,8 +24,8 @@ from sqlalchemy import (
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job
+from headgate.ports.jobs.store import NewJob, SubmitResult
 from headgate.ports.signal import SignalHint
-from headgate.ports.store import NewJob, SubmitResult
 from headgate.store.sql.engine.moment import ZERO, Moment, instant
 from headgate.store.sql.engine.prepared import prepare
 from headgate.store.sql.engine.statements import ROWS_MAX, insert_into

@@ -16,8 +16,8 @@ from sqlalchemy import (
 )
 
 from headgate.base.errors import Conflict, KeyReused
-from headgate.ports.store import NewJob
-from headgate.ports.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.store import NewJob
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql.engine.many import BatchStatement, ValueAtPlace, by_place
 from headgate.store.sql.engine.moment import ZERO, Moment
 from headgate.store.sql.jobs import queue

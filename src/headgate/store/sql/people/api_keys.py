@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Row, func, select, update
 
 from headgate.base.errors import NotFound
 from headgate.model.api_key import ApiKey
-from headgate.ports.api_keys import NewApiKey, StoredApiKey
+from headgate.ports.people.api_keys import NewApiKey, StoredApiKey
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.engine.port import SqlPort, reads, writes_timed
 from headgate.store.sql.engine.statements import insert_into

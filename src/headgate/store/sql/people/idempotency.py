@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, delete, select, update
 
 from headgate.base.errors import Conflict
-from headgate.ports.idempotency import (
+from headgate.ports.people.idempotency import (
     Known,
     RequestInProgress,
     RequestMismatch,

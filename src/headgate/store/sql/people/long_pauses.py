@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 from headgate.model.job import Job
 from headgate.model.notification import NotifiedState, Subject, TroubleRow
 from headgate.policy.notifications import decide_long_pause
-from headgate.ports.notifications import NotificationComposer
+from headgate.ports.people.notifications import NotificationComposer
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.jobs.settle import TABLE
 from headgate.store.sql.people import notifications

@@ -15,7 +15,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job
 from headgate.model.notification import NotificationKind, NotifiedState, Subject, TroubleRow
 from headgate.policy.notifications import NotificationDecision, decide, matters, subjects
-from headgate.ports.notifications import NotificationComposer
+from headgate.ports.people.notifications import NotificationComposer
 from headgate.store.sql.engine.callers import caller_transaction
 from headgate.store.sql.engine.statements import insert_into
 from headgate.store.sql.items import removals

@@ -18,7 +18,7 @@ from sqlalchemy import (
 from headgate.model.job import Job
 from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
-from headgate.ports.store import ChunkWork, NewJob
+from headgate.ports.jobs.store import ChunkWork, NewJob
 from headgate.store.sql.engine.many import BatchStatement, ValueAtPlace, by_place, insert_many
 from headgate.store.sql.engine.statements import Insert
 from headgate.store.sql.tables import coverage, jobs

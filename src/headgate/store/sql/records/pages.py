@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tuple_
 
 from headgate.model.record import RecordRow
-from headgate.ports.store import RecordFilter, RecordPosition, RecordRows
+from headgate.ports.jobs.store import RecordFilter, RecordPosition, RecordRows
 from headgate.store.sql.records import owners
 from headgate.store.sql.tables import records
 

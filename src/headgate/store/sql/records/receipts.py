@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row, select, update
 from headgate.model.job import Job
 from headgate.model.lease import NO_CLAIM
 from headgate.model.states import JOB, ReceiptState
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
 from headgate.store.sql.engine.many import insert_many
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.engine.statements import ROWS_MAX, Insert

@@ -11,7 +11,7 @@ from sqlalchemy import Column, ColumnElement, Connection, delete, null, select, 
 from headgate.base.encoding import JsonObject, content_hash
 from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts, StoredRecord
-from headgate.ports.store import ChunkWork
+from headgate.ports.jobs.store import ChunkWork
 from headgate.store.sql.engine.many import insert_many
 from headgate.store.sql.engine.statements import ROWS_MAX, Insert
 from headgate.store.sql.items import tombstones

@@ -1,0 +1,1 @@
+"""The store of connections, and how a provider knows whose request it is."""

@@ -1,0 +1,1 @@
+"""The store of jobs, their events and their workers."""

@@ -1,0 +1,1 @@
+"""The ledgers of budgets on DynamoDB."""

@@ -1,0 +1,1 @@
+"""The DynamoDB table under the stores: its client, keys, attributes and writes."""

@@ -1,0 +1,1 @@
+"""Jobs on DynamoDB: submitted, claimed, settled, recovered, listed and pruned."""

@@ -1,0 +1,1 @@
+"""Leased rows on DynamoDB: the claim, the guarded write, the sweep."""

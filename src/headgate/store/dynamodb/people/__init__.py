@@ -1,0 +1,1 @@
+"""Users, their API keys and idempotent requests on DynamoDB."""

@@ -1,0 +1,1 @@
+"""What jobs bring, on DynamoDB: records, coverage, receipts and marks."""
