@@ -1,10 +1,10 @@
 """What is shown of a thing, to operators and to users."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from headgate.base.encoding import hash_text
 from headgate.flow.connections.view import connection_view
@@ -52,18 +52,16 @@ DELIVERY = Delivery(
 CLAIM = {"token", "lease_until", "worker"}
 
 
-def message(payload: str = '{"a":1}', **fields: Any) -> Message:
-    given: dict[str, Any] = {
-        "id": "m1",
-        "topic": "orders",
-        "key": "order-1",
-        "payload": payload,
-        "payload_hash": hash_text(payload),
-        "run_id": "run-1",
-        "user_id": None,
-        "created_at": NOW,
-    }
-    return Message(**{**given, **fields})
+MESSAGE = Message(
+    id="m1",
+    topic="orders",
+    key="order-1",
+    payload='{"a":1}',
+    payload_hash=hash_text('{"a":1}'),
+    run_id="run-1",
+    user_id=None,
+    created_at=NOW,
+)
 
 
 @pytest.mark.parametrize(
@@ -121,19 +119,14 @@ def test_a_delivery_says_since_when_its_target_has_stopped() -> None:
 
 
 def test_a_message_is_shown_with_its_payload() -> None:
-    told = message_view(message())
+    told = message_view(MESSAGE)
 
-    assert (told.key, told.payload, told.payload_bytes, told.intact) == (
-        "order-1",
-        {"a": 1},
-        7,
-        True,
-    )
+    assert (told.payload, told.payload_bytes, told.intact) == ({"a": 1}, 7, True)
     assert set(Message.__struct_fields__) <= set(told.__struct_fields__)
 
 
 @pytest.mark.parametrize("spoilt", ['{"a":', "[" * 100_000])
 def test_a_payload_that_others_have_spoilt_is_told_as_it_is(spoilt: str) -> None:
-    told = message_view(message(spoilt, payload_hash=hash_text("before")))
+    told = message_view(replace(MESSAGE, payload=spoilt))
 
     assert (told.payload, told.intact) == (spoilt, False)

@@ -23,7 +23,7 @@ JobsArgument = Annotated[
 UserOption = Annotated[str | None, typer.Option("--user", help="Only jobs of this user.")]
 
 
-class JobCommand(NamedTuple):
+class Control(NamedTuple):
     """A command that changes jobs which are there."""
 
     name: str
@@ -48,25 +48,25 @@ async def retry_job(app: App, job_id: str, user: str | None) -> Job:
 
 
 CONTROLS = (
-    JobCommand(
+    Control(
         "pause",
         lambda app, job_id, user: app.jobs.pause(job_id, user_id=user),
         "Pause {nouns} until they are resumed; a running one stops after its present chunk.",
         "headgate {noun} pause job_01J8 job_01J9",
     ),
-    JobCommand(
+    Control(
         "resume",
         lambda app, job_id, user: app.jobs.resume(job_id, user_id=user),
         "Resume paused {nouns}; they go on where they stopped.",
         "headgate {noun} resume job_01J8",
     ),
-    JobCommand(
+    Control(
         "retry",
         retry_job,
         "Retry paused or failed {nouns} now; they go on where they stopped.",
         "headgate {noun} list --state failed | headgate {noun} retry -",
     ),
-    JobCommand(
+    Control(
         "cancel",
         lambda app, job_id, user: app.jobs.cancel(job_id, user_id=user),
         "Cancel {nouns}; a running one ends as soon as its worker has stopped. What is imported "
@@ -84,7 +84,7 @@ def add_controls(commands: typer.Typer, noun: str) -> None:
         commands.command(control.name, help=shown)(run)
 
 
-def _command(control: JobCommand) -> Callable[..., None]:
+def _command(control: Control) -> Callable[..., None]:
     def command(
         job_ids: JobsArgument,
         user: UserOption = None,

@@ -1,7 +1,7 @@
 """`headgate connection …`: connect users' accounts at providers; list, pause and remove them."""
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from getpass import getpass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,7 @@ from headgate.app import App
 from headgate.base.errors import InvalidInput, NotFound
 from headgate.base.secret import Secret
 from headgate.flow.connections.find import LIST_MAX
-from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy, Connections
+from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.connections.view import ConnectionView, connection_view
 from headgate.model.connection import Connection
 from headgate.secrets.private_files import read_private_file
@@ -148,26 +148,30 @@ def list_connections(
     print_page(page, columns, _fields, json=json, none=none)
 
 
-def _control(
-    change: Callable[[Connections, str], Awaitable[Connection]],
-) -> Callable[..., None]:
-    def command(
-        connection_ids: ConnectionsArgument, app: AppOption = None, json: JsonOption = False
-    ) -> None:
-        async def act(opened: App, one: str) -> None:
-            _print_result(await change(opened.connections, one), json)
+@commands.command()
+@example("headgate connection pause conn_01J8")
+def pause(
+    connection_ids: ConnectionsArgument, app: AppOption = None, json: JsonOption = False
+) -> None:
+    """Pause connections: their jobs wait until they are resumed."""
 
-        do_to_each(CONNECTION, connection_ids, act, app=app, needs_syncs=True, json=json)
+    async def act(opened: App, one: str) -> None:
+        _print_result(await opened.connections.pause(one), json)
 
-    return command
+    do_to_each(CONNECTION, connection_ids, act, app=app, needs_syncs=True, json=json)
 
 
-for _verb, _change, _help in (
-    ("pause", Connections.pause, "Pause connections: their jobs wait until they are resumed."),
-    ("resume", Connections.resume, "Resume connections: their jobs go on."),
-):
-    _command = example(f"headgate connection {_verb} conn_01J8")(_control(_change))
-    commands.command(_verb, help=_help)(_command)
+@commands.command()
+@example("headgate connection resume conn_01J8")
+def resume(
+    connection_ids: ConnectionsArgument, app: AppOption = None, json: JsonOption = False
+) -> None:
+    """Resume connections: their jobs go on."""
+
+    async def act(opened: App, one: str) -> None:
+        _print_result(await opened.connections.resume(one), json)
+
+    do_to_each(CONNECTION, connection_ids, act, app=app, needs_syncs=True, json=json)
 
 
 @commands.command()

@@ -17,7 +17,6 @@ from headgate import App, InvalidInput, JobRequest, JobState, JsonObject, Mode, 
 from headgate.toolkit import page_of
 from headgate.toolkit.api import (
     IDEMPOTENT,
-    JOB_CONTROLS,
     JOB_EXAMPLE,
     JOB_ID,
     NOT_MODIFIED,
@@ -28,10 +27,9 @@ from headgate.toolkit.api import (
     JobKey,
     Limit,
     Name,
-    Operation,
     TheApp,
     TheCaller,
-    add_controls,
+    add_job_controls,
     etag_response,
     fields_of,
     get_problems,
@@ -44,7 +42,7 @@ from headgate.toolkit.api import (
     start_job,
     view_for_caller,
 )
-from headgate.types import JobStatus, JobView
+from headgate.types import Job, JobStatus, JobView
 
 TheirJobId = Annotated[str, Path(alias="jobId", pattern=JOB_ID, description="The job.")]
 #: The engine's names of fields, with the seed's.
@@ -240,7 +238,7 @@ async def _check(app: App, job_id: str, caller: Caller) -> None:
         raise NotFound(f"there is no job {job_id!r}")
 
 
-def _control(operation: Operation) -> Callable[..., Awaitable[Response]]:
+def _control(operation: Callable[..., Awaitable[Job]]) -> Callable[..., Awaitable[Response]]:
     async def control(
         request: Request, app: TheApp, caller: TheCaller, job_id: TheirJobId
     ) -> Response:
@@ -251,11 +249,4 @@ def _control(operation: Operation) -> Callable[..., Awaitable[Response]]:
     return control
 
 
-add_controls(
-    routes,
-    "/{jobId}",
-    "historical_job",
-    JOB_CONTROLS,
-    model=HistoricalJob,
-    endpoint=_control,
-)
+add_job_controls(routes, "/{jobId}", "historical_job", HistoricalJob, _control)

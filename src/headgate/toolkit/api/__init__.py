@@ -7,7 +7,6 @@ from headgate.base.lazy import lazy_names
 if TYPE_CHECKING:
     from headgate.toolkit.api.auth import Caller
     from headgate.toolkit.api.bodies import check_body
-    from headgate.toolkit.api.controls import JOB_CONTROLS, Control, Operation, add_controls
     from headgate.toolkit.api.documents import (
         Day,
         JobModel,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         After,
         Limit,
         accepted_response,
+        add_job_controls,
         start_job,
     )
     from headgate.toolkit.api.limits import large_body
@@ -62,7 +62,6 @@ else:
 __all__ = [
     "ACCEPTED",
     "IDEMPOTENT",
-    "JOB_CONTROLS",
     "JOB_EXAMPLE",
     "JOB_ID",
     "NOT_MODIFIED",
@@ -71,7 +70,6 @@ __all__ = [
     "After",
     "AfterEvent",
     "Caller",
-    "Control",
     "Day",
     "EventStreamResponse",
     "IfNoneMatch",
@@ -82,14 +80,13 @@ __all__ = [
     "LinkDocument",
     "MakeLink",
     "Name",
-    "Operation",
     "ProblemError",
     "TheAdmin",
     "TheApp",
     "TheCaller",
     "TheSite",
     "accepted_response",
-    "add_controls",
+    "add_job_controls",
     "check_body",
     "encode_frame",
     "etag_response",

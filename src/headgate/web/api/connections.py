@@ -1,6 +1,5 @@
 """The API for connections, under /v1/connections: list, connect, pause, resume, remove."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Path, Query, Request
@@ -10,13 +9,12 @@ from starlette.responses import Response
 from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.base.secret import Secret
-from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy, Connections
+from headgate.flow.connections.service import VALUE_LENGTH_MAX, ConnectBy
 from headgate.flow.connections.view import ConnectionView, connection_view
 from headgate.model.connection import Connection
 from headgate.secrets.links import CONNECT_PATH
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.controls import Control, Operation, add_controls
 from headgate.toolkit.api.documents import LinkDocument, Name, request_config, view_for_caller
 from headgate.toolkit.api.jobs import NOT_MODIFIED
 from headgate.toolkit.api.models import model_of, page_model
@@ -201,39 +199,32 @@ def _check_way(app: App, source: str, wanted: ConnectBy) -> None:
     raise InvalidInput("source", f"{source!r} {problem}")
 
 
-def _control(operation: Operation) -> Callable[..., Awaitable[Response]]:
-    async def control(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
-        changed = await operation(app.connections, connection_id, user_id=caller.owner)
-        return responses.json_response(_view(changed, caller))
-
-    return control
-
-
-_PROBLEMS = ("not_found", "illegal_transition")
-CONTROLS = (
-    Control(
-        "pause",
-        Connections.pause,
-        "Pause a connection, so that its jobs wait",
-        "The jobs wait until the connection is resumed.",
-        _PROBLEMS,
-    ),
-    Control(
-        "resume",
-        Connections.resume,
-        "Resume a connection, so that its jobs go on",
-        "Jobs that wait for it go on within five minutes.",
-        _PROBLEMS,
-    ),
+@routes.post(
+    "/{connection_id}/pause",
+    operation_id="pause_connection",
+    summary="Pause a connection, so that its jobs wait",
+    response_model=ConnectionModel,
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found", "illegal_transition"),
 )
-add_controls(
-    routes,
-    "/{connection_id}",
-    "connection",
-    CONTROLS,
-    model=ConnectionModel,
-    endpoint=_control,
+async def pause(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
+    """The jobs wait until the connection is resumed."""
+    paused = await app.connections.pause(connection_id, user_id=caller.owner)
+    return responses.json_response(_view(paused, caller))
+
+
+@routes.post(
+    "/{connection_id}/resume",
+    operation_id="resume_connection",
+    summary="Resume a connection, so that its jobs go on",
+    response_model=ConnectionModel,
+    dependencies=[IDEMPOTENT],
+    responses=post_problems("not_found", "illegal_transition"),
 )
+async def resume(app: TheApp, caller: TheCaller, connection_id: ConnectionId) -> Response:
+    """Jobs that wait for it go on within five minutes."""
+    resumed = await app.connections.resume(connection_id, user_id=caller.owner)
+    return responses.json_response(_view(resumed, caller))
 
 
 @routes.delete(

@@ -9,11 +9,10 @@ from starlette.responses import Response
 
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.view import DayView, JobView, day_view
-from headgate.model.job import JobEvent
+from headgate.model.job import Job, JobEvent
 from headgate.model.states import JobState
 from headgate.secrets.links import PROGRESS_PATH
 from headgate.toolkit.api import examples, responses
-from headgate.toolkit.api.controls import JOB_CONTROLS, Operation, add_controls
 from headgate.toolkit.api.documents import (
     Day,
     ForecastModel,
@@ -40,6 +39,7 @@ from headgate.toolkit.api.jobs import (
     After,
     Limit,
     accepted_response,
+    add_job_controls,
     check_connection,
     start_job,
 )
@@ -236,7 +236,7 @@ def _days(first: date, last: date, limit: int, *, skip: date | None) -> list[dat
 # ---- controlling -------------------------------------------------------------------------------
 
 
-def _control(operation: Operation) -> Callable[..., Awaitable[Response]]:
+def _control(operation: Callable[..., Awaitable[Job]]) -> Callable[..., Awaitable[Response]]:
     async def control(request: Request, app: TheApp, caller: TheCaller, job_id: JobId) -> Response:
         await operation(app.jobs, job_id, user_id=caller.owner)
         return await _status(request, app, caller, job_id)
@@ -244,7 +244,7 @@ def _control(operation: Operation) -> Callable[..., Awaitable[Response]]:
     return control
 
 
-add_controls(routes, "/{job_id}", "job", JOB_CONTROLS, model=JobModel, endpoint=_control)
+add_job_controls(routes, "/{job_id}", "job", JobModel, _control)
 
 
 @routes.post(

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from headgate.toolkit.api.models import fields_of, make_model, model_of, page_model
+from headgate.toolkit.api.models import fields_of, make_model, model_of
 
 
 class Leaf(msgspec.Struct):
@@ -73,14 +73,3 @@ def test_fields_may_go_by_other_names() -> None:
     model = make_model("Arbor", "A tree.", {"nata": "2026-01-01"}, {"nata": fields["planted"]})
 
     assert model.model_json_schema()["properties"]["nata"]["format"] == "date"
-
-
-def test_a_page_refers_to_the_model_of_its_rows() -> None:
-    model_of(Tree, EXAMPLE)
-
-    schema = page_model("Wood", "Trees.", Tree, EXAMPLE).model_json_schema()
-
-    assert (schema["title"], schema["description"]) == ("Wood", "Trees.")
-    assert schema["properties"]["data"]["items"] == {"$ref": "#/$defs/Tree"}
-    assert "examples" in schema["$defs"]["Tree"]
-    assert schema["required"] == ["data", "next_cursor"]
