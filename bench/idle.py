@@ -28,7 +28,7 @@ from headgate.base.clock import SystemClock
 from headgate.secrets.keys import new_entry
 from tests.servers import postgres, unused_port
 
-#: Whole rounds of the sweeper, whose longest rest is 40 seconds by default.
+#: Whole rounds of the rescuer, whose longest rest is 40 seconds by default.
 QUICK_MINUTES, MINUTES = 2.0, 10.0
 #: After its start, a server opens its connections and looks at everything once.
 SETTLE_S = 25.0

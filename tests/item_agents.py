@@ -1,10 +1,10 @@
 """What keeps items claimed and takes them from lost workers, for tests without a whole worker."""
 
-from headgate.base.service import Service
+from headgate.base.service import BATCH_REST_S, Service
 from headgate.flow.items.fetch import ItemFetcher
 from headgate.flow.leases.recover import item_work
 from headgate.loops.heartbeat import Heartbeat
-from headgate.loops.sweeper import SWEEP_S_MIN, sweep_due
+from headgate.loops.rescuer import sweep_due
 
 
 class ItemHeartbeat(Heartbeat):
@@ -15,10 +15,10 @@ class ItemHeartbeat(Heartbeat):
         super().__init__([fetching.claims], fetching.clock, lease_s=lease_s)
 
 
-class ItemSweeper(Service):
+class ItemRescuer(Service):
     """Takes items from workers that are gone."""
 
-    name = "item-sweeper"
+    name = "item-rescuer"
 
     def __init__(self, fetching: ItemFetcher) -> None:
         super().__init__(fetching.clock)
@@ -28,4 +28,4 @@ class ItemSweeper(Service):
         """One sweep."""
         due_s = await sweep_due(item_work(self._fetching))
         lease_s = self._fetching.lease.total_seconds()
-        return lease_s if due_s is None else min(lease_s, due_s) + SWEEP_S_MIN
+        return lease_s if due_s is None else min(lease_s, due_s) + BATCH_REST_S

@@ -79,7 +79,7 @@ class World:
         return change.advance(job, result, {})
 
     async def sweep(self, store: DynamoStore) -> None:
-        """Rescue what is lost, as a sweeper does."""
+        """Rescue what is lost, as a rescuer does."""
         try:
             lost = await store.list_expired(limit=50)
             await store.settle_many(
@@ -128,7 +128,7 @@ async def test_no_job_is_lost_or_doubled_whatever_fails(
 
 
 async def run_until_ended(world: World, calm: DynamoStore, ids: list[str]) -> None:
-    """Let workers and sweepers run until every job has ended."""
+    """Let workers and rescuers run until every job has ended."""
     for _ in range(ROUNDS_MAX):
         await asyncio.gather(*(world.step(worker) for worker in range(WORKERS)))
         if world.rng.random() < 0.2:

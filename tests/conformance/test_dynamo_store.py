@@ -544,7 +544,7 @@ async def test_what_is_claimed_beside_a_claim_without_an_answer_is_worked_on(
     assert sorted([*claimed, *await claim()]) == [job.id for job in jobs]
 
 
-async def test_a_claim_whose_answer_is_lost_is_found_by_the_sweeper(
+async def test_a_claim_whose_answer_is_lost_is_found_by_the_rescuer(
     store: DynamoStore, client: FaultyClient, clock: ManualClock
 ) -> None:
     job = await submit_one(store)

@@ -92,7 +92,7 @@ def ids(of: Sequence[Any]) -> list[str]:
 
 
 async def expire(rows: LeasedRows, clock: ManualClock) -> Sequence[Any]:
-    """Let every lease run out; what a sweeper finds."""
+    """Let every lease run out; what a rescuer finds."""
     clock.advance(LEASE.total_seconds() + 1)
     return await rows.port.list_expired(limit=100)
 
@@ -372,7 +372,7 @@ async def test_the_longest_lost_are_found_first(rows: LeasedRows, clock: ManualC
         [row] = await claim(rows, lease=timedelta(seconds=seconds))
         leases[seconds] = row.id
 
-    # When all are over, and the sweeper asks for two
+    # When all are over, and the rescuer asks for two
     clock.advance(60)
 
     # Then it gets the two that were lost first
@@ -391,7 +391,7 @@ async def test_what_nobody_has_does_not_expire(rows: LeasedRows, clock: ManualCl
     assert sorted(ids(await rows.port.list_expired(limit=100))) == held
 
 
-async def test_of_two_sweepers_that_find_the_same_rows_one_takes_effect(
+async def test_of_two_rescuers_that_find_the_same_rows_one_takes_effect(
     rows: LeasedRows, clock: ManualClock
 ) -> None:
     claimed = await claim_new(rows, 2)

@@ -96,7 +96,7 @@ async def test_lost_and_late_together_are_at_most_as_many_as_wanted(
     # When the deadlines and the leases are over
     clock.advance(3600)
 
-    # Then no more are found than the sweeper wants, and all of them where it wants more
+    # Then no more are found than the rescuer wants, and all of them where it wants more
     assert len(await store.list_expired(limit=2)) == 2
     assert len(await store.list_expired(limit=10)) == 4
 
@@ -272,7 +272,7 @@ async def test_recovering_jobs_and_probes_are_at_most_as_many_as_wanted(
     # When all have come due
     clock.advance(3600)
 
-    # Then no more are found than the sweeper wants, and all of them where it wants more
+    # Then no more are found than the rescuer wants, and all of them where it wants more
     for limit in (2, 3, 5):
         assert len(await store.list_thawable(limit=limit)) == limit
     assert len(await store.list_thawable(limit=10)) == 8

@@ -1,4 +1,4 @@
-"""What a sweeper does to the store: changes that still hold, and old events deleted."""
+"""What a rescuer does to the store: changes that still hold, and old events deleted."""
 
 from datetime import timedelta
 
@@ -43,8 +43,8 @@ async def test_a_sweep_applies_what_still_holds_and_counts_it(
     assert (await store.get(back.id)).state is JobState.RUNNING
 
 
-async def test_a_provider_has_one_probe_whatever_two_sweepers_have_seen(store: Store) -> None:
-    # Given two jobs of a provider that is shut, of which two sweepers chose one each
+async def test_a_provider_has_one_probe_whatever_two_rescuers_have_seen(store: Store) -> None:
+    # Given two jobs of a provider that is shut, of which two rescuers chose one each
     first, second = [await shut_one(store, cooldown_s=0) for _ in range(2)]
     assert await sweep(store, [change.thaw(first, probe=True)]) == 1
 
@@ -57,7 +57,7 @@ async def test_a_provider_has_one_probe_whatever_two_sweepers_have_seen(store: S
 async def test_a_job_cancelled_as_it_becomes_a_probe_leaves_its_provider_to_others(
     store: Store,
 ) -> None:
-    # Given a cancel that was decided before a sweeper made the job a probe
+    # Given a cancel that was decided before a rescuer made the job a probe
     first, second = [await shut_one(store, cooldown_s=0) for _ in range(2)]
     late = change.cancel(first)
     assert await sweep(store, [change.thaw(first, probe=True)]) == 1
@@ -71,12 +71,12 @@ async def test_a_job_cancelled_as_it_becomes_a_probe_leaves_its_provider_to_othe
     assert await sweep(store, [change.thaw(second, probe=True)]) == 1
 
 
-async def test_a_sweeper_that_was_frozen_does_not_undo_an_operators_pause(store: Store) -> None:
-    # Given a sweeper that has seen a cool-down end, and stands still
+async def test_a_rescuer_that_was_frozen_does_not_undo_an_operators_pause(store: Store) -> None:
+    # Given a rescuer that has seen a cool-down end, and stands still
     shut = await shut_one(store, cooldown_s=0)
     late = change.thaw(shut, probe=True)
 
-    # When an operator takes over, then what the sweeper was about to do comes to nothing
+    # When an operator takes over, then what the rescuer was about to do comes to nothing
     paused = await settled(store, change.keep_paused(shut))
     assert await sweep(store, [late]) == 0
     assert await store.get(shut.id) == paused

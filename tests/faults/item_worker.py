@@ -16,7 +16,7 @@ from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
 from headgate.ports.connector import Context
 from headgate.store.sql.items.store import SqlItems
-from tests.item_agents import ItemHeartbeat, ItemSweeper
+from tests.item_agents import ItemHeartbeat, ItemRescuer
 from tests.unit.values import gates
 
 COLLECTION = "faults.streams"
@@ -54,7 +54,7 @@ async def main() -> None:
         worker=f"worker_{os.getpid()}",
         lease=timedelta(seconds=float(os.environ["LEASE_S"])),
     )
-    for service in (ItemHeartbeat(fetching), ItemSweeper(fetching)):
+    for service in (ItemHeartbeat(fetching), ItemRescuer(fetching)):
         await service.start()
     provider = Provider(int(os.environ["PORT"]))
     await provider.connect()

@@ -8,7 +8,6 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 import asyncpg
 import pytest
@@ -18,8 +17,8 @@ from headgate import App
 from headgate.base.clock import SystemClock
 from headgate.flow.leases.claims import ActiveClaims
 from headgate.flow.leases.recover import leased_work
+from headgate.loops.rescuer import SWEEP_LEASES, Rescuer
 from headgate.loops.supervisor import WorkerSettings
-from headgate.loops.sweeper import SWEEP_LEASES, Sweeper
 from headgate.model.lease import Claim
 from headgate.model.states import JobState
 from headgate.ports.items import NewItem
@@ -92,18 +91,10 @@ async def opened(url: str, *, silent_s: float = SILENT_S) -> AsyncIterator[Postg
         yield database
 
 
-def sweeper_of(database: PostgresDatabase) -> Sweeper:
+def rescuer_of(database: PostgresDatabase) -> Rescuer:
     app = App(database, clock=SystemClock())
     claims = ActiveClaims(app._store, app.clock)
-    return Sweeper(
-        app._runtime,
-        leased_work(app._runtime, claims),
-        lease_s=60.0,
-        keep_jobs=None,
-        keep_events=timedelta(days=30),
-        keep_sent=timedelta(days=30),
-        keep_ticks=timedelta(days=90),
-    )
+    return Rescuer(app._runtime, leased_work(app._runtime, claims), lease_s=60.0)
 
 
 async def is_locked(url: str, table: str) -> bool:
@@ -169,12 +160,12 @@ async def test_a_sweep_frees_every_lock_of_a_frozen_worker(
     async with frozen(url, operation, at) as worker, opened(url) as database:
         # When another process sweeps for which the first has not been silent for long enough
         async with opened(url, silent_s=3600.0) as patient:
-            await sweeper_of(patient).run_once()
+            await rescuer_of(patient).run_once()
         assert await is_locked(url, LOCKING[operation][1])
 
         # And when one does for which it has
         await silent_for(url, SILENT_S)
-        await sweeper_of(database).run_once()
+        await rescuer_of(database).run_once()
         async with asyncio.timeout(processes.WAIT_S_MAX):
             while await is_locked(url, LOCKING[operation][1]):
                 pass  # the server is ending the session; nobody else helps
@@ -246,7 +237,7 @@ async def test_a_role_that_may_end_nobody_sweeps_all_the_same(url: str) -> None:
     try:
         async with opened(url.replace("postgres@", "modest@")) as database:
             # When it sweeps, then the rest is done
-            assert await sweeper_of(database).run_once() > 0
+            assert await rescuer_of(database).run_once() > 0
             assert await database.free_locks() == 0
     finally:
         await stores.execute_on(url, "DROP OWNED BY modest")

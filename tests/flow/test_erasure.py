@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +13,7 @@ from headgate.base.errors import HeadgateError, StoreUnavailable, Transient
 from headgate.flow.jobs import control
 from headgate.flow.users import erasure as erase_user
 from headgate.flow.users.erasure import UserData
-from headgate.loops.sweeper import Sweeper
+from headgate.loops.eraser import Eraser
 from headgate.model.connection import SealedCredentials
 from headgate.ports.connections.store import NewConnection
 from headgate.ports.transport import Request
@@ -76,19 +75,10 @@ class Place:
         rows = await self.app._database.read(stores.contents)
         return sorted(name for name, found in rows.items() if text in repr(found))
 
-    async def sweep(self) -> None:
-        """A worker starts, and sweeps until it has nothing to do."""
-        month = timedelta(days=30)
-        sweeper = Sweeper(
-            self.app._runtime,
-            [],
-            lease_s=60.0,
-            keep_jobs=None,
-            keep_events=month,
-            keep_sent=month,
-            keep_ticks=month,
-        )
-        while await sweeper.run_once() < 1:
+    async def go_on(self) -> None:
+        """A worker starts, and erases until it has nothing to do."""
+        eraser = Eraser(self.app._runtime)
+        while await eraser.run_once() < 1:
             pass
 
 
@@ -289,7 +279,7 @@ async def test_an_interrupted_erasure_is_finished_by_a_worker(
     assert begun.finished_at is None
     assert sum(begun.deleted.values()) == 10
     assert ERASED == []
-    await place.sweep()
+    await place.go_on()
     assert ERASED == ["ada"]
     assert await place.rows_of("ada") == []
     # There is no other left to go on with.
@@ -359,7 +349,7 @@ async def test_whoever_waits_is_told_how_far_it_is(place: Place, connection: Con
 
 
 @with_place
-async def test_an_erasure_that_fails_again_and_again_keeps_neither_others_nor_the_sweeper(
+async def test_an_erasure_that_fails_again_and_again_keeps_no_other_from_its_end(
     place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail_for_ada(app: App, user_id: str) -> None:
@@ -372,13 +362,13 @@ async def test_an_erasure_that_fails_again_and_again_keeps_neither_others_nor_th
         await place.app.users.set_plan(user_id, "gold")
         await place.app.users.forget(user_id, by="eve", batches_max=0)
 
-    await place.sweep()
+    await place.go_on()
 
     assert ERASED == ["ada", "bob"]
     assert await place.rows_of("bob") == []
     for _ in range(2):
         await place.world.clock.sleep(erase_user.REST_S)
-        await place.sweep()
+        await place.go_on()
     assert ERASED == ["ada", "bob", "ada", "ada"]
     assert await place.rows_of("ada") == []
 

@@ -39,7 +39,7 @@ from headgate.ports.connector import Fetch
 from headgate.ports.items import FetchAttempt, NewItem
 from headgate.store.sql.items.store import SqlItems
 from tests.flow.logs import lines, told
-from tests.item_agents import ItemHeartbeat, ItemSweeper
+from tests.item_agents import ItemHeartbeat, ItemRescuer
 from tests.unit.values import gates, make_job
 from tests.worlds import START, ScriptedSource, World, as_test, in_world, with_world
 
@@ -359,7 +359,7 @@ async def test_the_heartbeat_keeps_what_takes_long_and_nobody_else_gets_it(place
         await place.clock.sleep(600)
 
     provider.meanwhile = take_long
-    services = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
+    services = ItemHeartbeat(place.fetching), ItemRescuer(place.fetching)
     for service in services:
         await service.start()
 
@@ -374,13 +374,13 @@ async def test_the_heartbeat_keeps_what_takes_long_and_nobody_else_gets_it(place
 
 
 @with_place
-async def test_the_sweeper_takes_the_items_of_a_worker_that_is_gone(place: Place) -> None:
+async def test_the_rescuer_takes_the_items_of_a_worker_that_is_gone(place: Place) -> None:
     # Given a worker that died with two items
     await place.register("a", "b")
     lease = timedelta(seconds=60)
     await place.items.claim(STREAMS, CONNECTION, limit=2, lease=lease, worker="dead")
-    sweeper = ItemSweeper(place.fetching)
-    await sweeper.start()
+    rescuer = ItemRescuer(place.fetching)
+    await rescuer.start()
 
     # When its leases have run out
     await place.clock.sleep(61)
@@ -389,7 +389,7 @@ async def test_the_sweeper_takes_the_items_of_a_worker_that_is_gone(place: Place
     assert await place.states() == {"a": "pending", "b": "pending"}
     assert [(await place.items.get(each)).crashes for each in "ab"] == [1, 1]
     assert await place.fetch_due(Provider().fetch) == ["a", "b"]
-    await sweeper.stop()
+    await rescuer.stop()
 
 
 @with_place
@@ -416,12 +416,12 @@ async def test_a_worker_whose_claims_are_lost_writes_nothing_and_asks_for_no_mor
     # Given a worker that stands still past its lease in the middle of its first item, and finds
     # out by its heartbeat, or before it asks for the next
     await place.register("a", "b")
-    heartbeat, sweeper = ItemHeartbeat(place.fetching), ItemSweeper(place.fetching)
+    heartbeat, rescuer = ItemHeartbeat(place.fetching), ItemRescuer(place.fetching)
     provider, others = Provider(), Provider()
 
     async def stand_still(_: Item) -> None:
         await place.clock.sleep(61)
-        await sweeper.run_once()
+        await rescuer.run_once()
         other = ItemFetcher(items=place.items, clock=place.clock, worker="worker_2")
         await fetch_due(
             other, place.ctx, others.fetch, collection=STREAMS, connection_id=CONNECTION, limit=2

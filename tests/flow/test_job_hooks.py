@@ -79,7 +79,7 @@ async def test_a_job_that_is_cancelled_before_it_starts_only_ends(world: World) 
 
 
 @with_dying_workers
-async def test_a_job_that_crashes_every_worker_is_ended_by_the_sweeper(world: World) -> None:
+async def test_a_job_that_crashes_every_worker_is_ended_by_the_rescuer(world: World) -> None:
     # Given a worker that dies on the job, which may cost only one
     diary = Diary(taking(30), RetryPolicy(crashes_max=1))
     first, second = await world.app(diary.sync), await world.app(diary.sync)

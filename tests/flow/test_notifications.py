@@ -25,12 +25,14 @@ from headgate import (
     Target,
     Topic,
     Transient,
+    WorkerSettings,
 )
 from headgate.base.errors import HeadgateError
 from headgate.base.secret import Secret
 from headgate.errors import Forbidden
-from headgate.loops import sweeper
-from headgate.loops.sweeper import LOOK_EVERY_S
+from headgate.loops import notifier
+from headgate.loops.notifier import LOOK_EVERY_S
+from headgate.loops.supervisor import housekeepers
 from headgate.model.delivery import Acceptance, SendFailure, TargetRefusal
 from headgate.ports.outbox import DeliveryFilter
 from headgate.store.sql.items import removals
@@ -294,13 +296,26 @@ async def test_a_forgotten_pause_by_hand_is_told(place: Place) -> None:
 async def test_there_may_be_more_long_pauses_than_are_told_at_once(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeper, "PAUSES_MAX", 2)
+    monkeypatch.setattr(notifier, "PAUSES_MAX", 2)
 
     place.weather.error = Transient("503")
     for number in range(5):
         await place.app.jobs.submit("live", user_id="ada", connection_id=f"c-{number}")
     await place.world.clock.sleep(LONG_S + LOOK_EVERY_S)
     assert await kinds_told(place.app) == ["paused"] * 5
+
+
+@with_place
+async def test_a_worker_has_no_service_for_what_its_application_does_not_have(place: Place) -> None:
+    bare = await place.world.app()
+    every_week = WorkerSettings(keep_jobs=timedelta(days=7))
+
+    few = [each.name for each in housekeepers(bare._runtime, WorkerSettings())]
+    more = [each.name for each in housekeepers(place.app._runtime, every_week)]
+
+    rows = ("events", "workers", "items", "ticks")
+    assert few == [*(f"pruner.{each}" for each in rows), "eraser"]
+    assert set(more) - set(few) == {"pruner.jobs", "pruner.sent", "notifier"}
 
 
 # ---- who is told -------------------------------------------------------------------------------

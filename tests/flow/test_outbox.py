@@ -21,9 +21,9 @@ from headgate.base.errors import (
 )
 from headgate.flow.outbox import service as flow_outbox
 from headgate.flow.outbox.service import BATCH_MAX, Outbox, OutboxSettings
-from headgate.loops import drainer as drainer_loop
-from headgate.loops.drainer import Purger, TargetWorker, target_workers
-from headgate.loops.sweeper import PRUNE_EVERY_S
+from headgate.loops import pruner as pruner_loop
+from headgate.loops.drainer import TargetWorker, target_workers
+from headgate.loops.pruner import PRUNE_EVERY_S, sent_pruner
 from headgate.model import delivery as change
 from headgate.model.delivery import Acceptance, Delivery, Rejection, SendFailure
 from headgate.model.job import Reason
@@ -724,7 +724,7 @@ async def test_what_takes_longer_than_the_grace_period_is_left_to_its_lease(worl
 
 
 @with_world
-async def test_the_sweeper_deletes_messages_that_were_sent_long_ago(world: World) -> None:
+async def test_a_worker_deletes_messages_that_were_sent_long_ago(world: World) -> None:
     keep = timedelta(seconds=1.5 * PRUNE_EVERY_S)
     worker = WorkerSettings(outbox=OutboxSettings(keep_sent=keep))
     app, sender = await application(world, worker=worker)
@@ -743,20 +743,20 @@ async def test_the_sweeper_deletes_messages_that_were_sent_long_ago(world: World
 
 
 @with_post_office
-async def test_a_purger_deletes_batch_after_batch_at_its_start_and_then_every_hour(
+async def test_a_pruner_deletes_batch_after_batch_at_its_start_and_then_every_hour(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drainer_loop, "PURGE_MAX", 2)
+    monkeypatch.setattr(pruner_loop, "PRUNE_SENT_MAX", 2)
 
     await office.enqueue("a", "b", "c", "dead")
     office.sender.answers["dead"] = NEVER
     await office.drain()
     keep = timedelta(days=1)
     await office.clock.sleep(keep.total_seconds() - 10)
-    purger = Purger(office.store, keep, clock=office.clock)
+    pruner = sent_pruner(office.store, keep, office.clock)
 
     # Too early yet
-    await purger.start()
+    await pruner.start()
     await office.clock.sleep(20)
     assert len(await office.states()) == 4
 
@@ -764,7 +764,7 @@ async def test_a_purger_deletes_batch_after_batch_at_its_start_and_then_every_ho
     assert await office.states() == {"dead": "dead"}
     # A batch of two, one of one, and one that found nothing more, after the first look
     assert office.store.calls.count("purge_sent") == 4
-    await purger.stop()
+    await pruner.stop()
 
 
 # ---- messages of chunks ------------------------------------------------------------------------

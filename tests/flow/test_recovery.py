@@ -7,7 +7,7 @@ import pytest
 
 from headgate import App, Batch, Chunk, Context, JobState, Reason, Record, Sync
 from headgate.errors import StoreError, StoreUnavailable
-from headgate.loops import sweeper
+from headgate.loops import pruner
 from headgate.model.change import JobChange
 from headgate.model.states import JOB, JobEdge
 from headgate.ports.jobs.store import ChunkWork
@@ -328,7 +328,7 @@ async def test_old_jobs_are_pruned_in_the_background(
     world: World, monkeypatch: pytest.MonkeyPatch, keep_jobs: timedelta | None
 ) -> None:
     # Given jobs of one connection, more than fit into a batch
-    monkeypatch.setattr(sweeper, "PRUNE_JOBS_MAX", 2)
+    monkeypatch.setattr(pruner, "PRUNE_JOBS_MAX", 2)
     worker = lanes(keep_jobs=keep_jobs, keep_events=timedelta(days=7))
     app = await world.app(Sync(name="history", source=ScriptedSource(nothing)), worker=worker)
     supervisor = app.supervisor()

@@ -1,7 +1,6 @@
 """Removing a connection: its items go with it, whatever else happens meanwhile; records stay."""
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from headgate import App, Document, Item, ItemState, JobState, NewItem, NotFound
 from headgate.base.errors import StoreUnavailable
 from headgate.flow.connections import service as connect
 from headgate.flow.items.fetch import JobItems, fetch_due
-from headgate.flow.leases.recover import item_work
-from headgate.loops.sweeper import Sweeper
+from headgate.loops.pruner import PRUNE_EVERY_S
+from headgate.loops.supervisor import WorkerSettings, housekeepers
 from headgate.store.sql.tables import items as items_table
 from headgate.types import Connection
 from tests import stores
@@ -74,20 +73,11 @@ class Place:
     async def remove(self) -> None:
         await self.app.connections.remove(self.connection.id, user_id="ada")
 
-    async def sweep(self) -> None:
-        """A worker starts, and sweeps until it has nothing to do."""
-        work = [item_work(self.fetching)]
-        month = timedelta(days=30)
-        sweeper = Sweeper(
-            self.app._runtime,
-            work,
-            lease_s=60.0,
-            keep_jobs=None,
-            keep_events=month,
-            keep_sent=month,
-            keep_ticks=month,
-        )
-        while await sweeper.run_once() < 1:
+    async def prune(self) -> None:
+        """A worker starts, and prunes items until it has nothing to do."""
+        services = housekeepers(self.app._runtime, WorkerSettings())
+        [pruner] = [each for each in services if each.name == "pruner.items"]
+        while await pruner.run_once() != PRUNE_EVERY_S:
             pass
 
     async def left(self) -> list[str]:
@@ -205,10 +195,10 @@ async def test_what_a_crash_left_is_swept_up(place: Place, monkeypatch: pytest.M
             await place.remove()
     assert len(await place.left()) == 6
 
-    # Then the connection is gone all the same, and a sweep deletes the rest
+    # Then the connection is gone all the same, and a worker deletes the rest
     with pytest.raises(NotFound):
         await place.app.connections.get(place.connection.id)
-    await place.sweep()
+    await place.prune()
     assert await place.left() == []
 
 
@@ -224,13 +214,13 @@ async def test_a_removal_has_an_end_however_many_items_there_are(
     await place.remove()
 
     assert len(await place.left()) == 1
-    await place.sweep()
+    await place.prune()
     assert await place.left() == []
 
 
 @with_place
-async def test_what_came_in_at_the_very_moment_is_swept_up_every_hour(place: Place) -> None:
-    # Given a worker that sweeps, and an item that another transaction brought in meanwhile
+async def test_what_came_in_at_the_very_moment_is_pruned_every_hour(place: Place) -> None:
+    # Given a worker, and an item that another transaction brought in meanwhile
     await place.app.supervisor().start()
     await place.world.clock.sleep(1)
     await place.remove()

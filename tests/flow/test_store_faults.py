@@ -67,7 +67,7 @@ async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(worl
     assert isinstance(rt.store, SqlStore)
     rt.store.database.note_fault(StoreFault(FaultKind.DISK_FULL, "no space is left"))
 
-    # Then people are told of the disk, and the sweeper counts nothing
+    # Then people are told of the disk, and the rescuer counts nothing
     view = await app.jobs.view(await app.jobs.get(job.id))
     assert view.message == (
         "The disk of the database is full. It goes on once that is repaired. "

@@ -101,10 +101,10 @@ async def test_all_jobs_that_have_cooled_down_go_on(
 
 
 @with_dying_workers
-async def test_a_sweeper_that_another_was_before_wakes_nobody(
+async def test_a_rescuer_that_another_was_before_wakes_nobody(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a job of a lost worker that two sweepers have found
+    # Given a job of a lost worker that two rescuers have found
     app = await world.app(Sync(name=CROWD[0], source=ScriptedSource(taking(10), CROWD[0])))
     await app.jobs.submit(CROWD[0], user_id="ada", connection_id="ada-1")
     host = world.loop.host("lost")

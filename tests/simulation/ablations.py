@@ -44,7 +44,7 @@ def no_expiry(port: type[SqlLeases[Any, Any, Any]]) -> Switch:
     async def list_expired(self: Any, *, limit: int) -> Sequence[Any]:
         return []
 
-    # The sweeper is also kept from asking every moment for what it is never given.
+    # The rescuer is also kept from asking every moment for what it is never given.
     async def next_sweep_s(self: Any) -> float | None:
         return None
 

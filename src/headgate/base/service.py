@@ -16,6 +16,8 @@ from headgate.base.redact import describe_error
 #: The rest after an unexpected failure; it doubles up to the maximum.
 FAILURE_REST_S = 1.0
 FAILURE_REST_S_MAX = 60.0
+#: The rest between two batches of what nobody waits for.
+BATCH_REST_S = 0.1
 
 
 class Service(ABC):

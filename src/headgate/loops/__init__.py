@@ -1,1 +1,1 @@
-"""Background services of a worker: lanes, heartbeat, sweeper, and the supervisor that runs them."""
+"""Background services of a worker: what works, what keeps house, and the supervisor of both."""

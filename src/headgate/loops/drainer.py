@@ -1,11 +1,7 @@
-"""The background workers of the outbox: one for each target, so that none waits for another.
-
-Where they run alone, without the sweeper, a purger deletes what was sent long ago.
-"""
+"""The background workers of the outbox: one for each target, so that none waits for another."""
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
 
 from headgate.base.clock import Clock
 from headgate.base.service import Service
@@ -14,9 +10,7 @@ from headgate.flow.outbox.drain import Drainer
 from headgate.flow.outbox.drain_scope import DrainScope
 from headgate.flow.outbox.service import OutboxSettings
 from headgate.flow.runtime import Runtime
-from headgate.loops.sweeper import PRUNE_EVERY_S, PURGE_MAX, SWEEP_S_MIN
 from headgate.model.target import Target
-from headgate.ports.outbox import OutboxStore
 from headgate.ports.signal import OUTBOX, Signal
 
 
@@ -86,23 +80,6 @@ class TargetWorker(Service):
         totals.dead += result.dead
         totals.released += result.released
         totals.stopped = result.stopped
-
-
-class Purger(Service):
-    """Deletes messages that every target accepted long ago: at its start, then every hour."""
-
-    name = "outbox.purger"
-
-    def __init__(self, store: OutboxStore, keep_sent: timedelta, *, clock: Clock) -> None:
-        """Keep messages for `keep_sent` after the last target has accepted them."""
-        super().__init__(clock)
-        self._store = store
-        self._keep_sent = keep_sent
-
-    async def run_once(self) -> float:
-        """Delete a batch; the next one soon, as long as there may be more."""
-        purged = await self._store.purge_sent(older_than=self._keep_sent, limit=PURGE_MAX)
-        return SWEEP_S_MIN if purged else PRUNE_EVERY_S
 
 
 def target_workers(

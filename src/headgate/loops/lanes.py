@@ -132,7 +132,7 @@ class LaneWorkers(Service):
             if job is None:
                 self._claims.lose(claimed.row)
         except Exception as error:
-            # The store stays unreachable: the lease will end, and a sweeper rescues the job.
+            # The store stays unreachable: the lease will end, and another process rescues the job.
             self._log.error(LogEvent.SLICE_FAILED, job=claimed.row.id, error=describe_error(error))
         finally:
             self._claims.drop(claimed.row)

@@ -1,6 +1,6 @@
 """The liveness watch: it looks for workers that have died, and lets their leases expire at once.
 
-The sweeper then rescues their rows as it does when leases have run out by themselves, fenced by the
+The rescuer then takes their rows as it does when leases have run out by themselves, fenced by the
 token. A worker without a lock, and one that is only frozen, keeps its claims until its leases end.
 
 It looks often while there may be work in other processes: a hint of work, a job that has come due,

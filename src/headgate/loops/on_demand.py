@@ -12,14 +12,15 @@ from datetime import datetime, timedelta
 
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
+from headgate.base.service import BATCH_REST_S, Service
 from headgate.flow.leases.claims import ActiveClaims
 from headgate.flow.leases.recover import leased_work
 from headgate.flow.runtime import Runtime
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt
 from headgate.flow.step.step import run_slice
 from headgate.loops.heartbeat import Heartbeat
-from headgate.loops.supervisor import WorkerSettings
-from headgate.loops.sweeper import SWEEP_S_MIN, Sweeper
+from headgate.loops.rescuer import Rescuer
+from headgate.loops.supervisor import WorkerSettings, housekeepers
 from headgate.model.job import Job, Lane
 from headgate.model.worker import Abilities
 from headgate.policy.hints import needs_hint
@@ -63,14 +64,10 @@ class OnDemandWorker:
         self._leased = leased_work(rt, self._jobs)
         #: The store's time at the last look for forgotten jobs.
         self._looked_at: dict[Lane, datetime] = {}
-        self._sweeper = Sweeper(
-            rt,
-            self._leased,
-            lease_s=settings.lease_s,
-            keep_jobs=settings.keep_jobs,
-            keep_events=settings.keep_events,
-            keep_sent=settings.outbox.keep_sent,
-            keep_ticks=settings.keep_ticks,
+        self._rescuer = Rescuer(rt, self._leased, lease_s=settings.lease_s)
+        #: When each is due next.
+        self._due_s: dict[Service, float] = dict.fromkeys(
+            (self._rescuer, *housekeepers(rt, settings)), 0.0
         )
 
     @asynccontextmanager
@@ -130,11 +127,21 @@ class OnDemandWorker:
         ends_s = rt.clock.monotonic() + max(0.0, seconds - RESERVE_S)
         await rt.store.refresh_worker("on-demand", abilities, term=PRESENCE)
         announced = sum([await self._announce_forgotten(lane) for lane in self._settings.lanes])
+        # Every sweep rescues, and few of them prune.
+        self._due_s[self._rescuer] = began_s = rt.clock.monotonic()
+        due = [each for each, due_s in self._due_s.items() if due_s <= began_s]
         for _ in range(ROUNDS_MAX):
-            rest_s = await self._sweeper.run_once()
-            if rest_s > SWEEP_S_MIN or rt.clock.monotonic() >= ends_s:
+            due = [each for each in due if await self._has_more(each)]
+            if not due or rt.clock.monotonic() >= ends_s:
                 break
         return announced
+
+    async def _has_more(self, service: Service) -> bool:
+        """Do a round of the service, and note when the next one is due; whether that is at once."""
+        rest_s = await service.run_once()
+        assert rest_s is not None
+        self._due_s[service] = self._rt.clock.monotonic() + rest_s
+        return rest_s <= BATCH_REST_S
 
     async def _announce_forgotten(self, lane: Lane) -> int:
         """Announce due jobs whose hint was lost, or was too far off to be sent at the time."""

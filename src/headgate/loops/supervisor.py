@@ -2,7 +2,7 @@
 
 A stop has three phases. First nothing new is claimed, and slices end at their next checkpoint. Jobs
 that still run after the grace period are interrupted and released unchanged. A job that does not
-end even then keeps its lease until it expires, and the sweeper of another process rescues it.
+end even then keeps its lease until it expires, and another process rescues it.
 """
 
 import asyncio
@@ -24,12 +24,15 @@ from headgate.flow.runtime import Runtime
 from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt
 from headgate.loops.drainer import target_workers
+from headgate.loops.eraser import Eraser
 from headgate.loops.heartbeat import Heartbeat, Presence
 from headgate.loops.lanes import LaneSize, LaneWorkers
 from headgate.loops.liveness import LivenessWatch
+from headgate.loops.notifier import Notifier
+from headgate.loops.pruner import pruners
 from headgate.loops.reporter import Reporter
+from headgate.loops.rescuer import Rescuer
 from headgate.loops.scheduler import Scheduler
-from headgate.loops.sweeper import Sweeper
 from headgate.model.job import Lane
 from headgate.model.worker import Abilities
 from headgate.ports.signal import CONTROL
@@ -75,7 +78,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Supervisor:
-    """The lanes, the heartbeat, the scheduler and the sweeper of one process."""
+    """The lanes, the heartbeat, the rescuer and all other services of one process."""
 
     def __init__(self, rt: Runtime, settings: WorkerSettings, *, worker: str) -> None:
         """Prepare to run as `worker`, a name that no other process has."""
@@ -109,17 +112,10 @@ class Supervisor:
         self._senders = (
             [] if rt.drainer is None else target_workers(rt, rt.drainer, settings.outbox)
         )
-        self._sweeper = Sweeper(
-            rt,
-            leased,
-            lease_s=lease_s,
-            keep_jobs=settings.keep_jobs,
-            keep_events=settings.keep_events,
-            keep_sent=settings.outbox.keep_sent,
-            keep_ticks=settings.keep_ticks,
-        )
+        self._rescuer = Rescuer(rt, leased, lease_s=lease_s)
+        self._housekeepers = housekeepers(rt, settings)
         self._liveness = LivenessWatch(rt, leased, worker=worker, lease_s=lease_s)
-        self._sweeper.on_claims = self._liveness.nudge
+        self._rescuer.on_claims = self._liveness.nudge
         for each in self._lanes:
             each.on_due = self._liveness.nudge
         self._measurements = rt.measurements
@@ -127,8 +123,8 @@ class Supervisor:
         self._abilities = abilities
         self._schedulers = [Scheduler(rt, worker=worker)] if rt.registry.schedules else []
         self._services: Sequence[Service] = (
-            *(self._heartbeat, self._sweeper, self._liveness, self._reporter),
-            *self._schedulers,
+            *(self._heartbeat, self._rescuer, self._liveness, self._reporter),
+            *(*self._housekeepers, *self._schedulers),
             *(*self._lanes, *self._senders),
         )
         self._stop_requested = asyncio.Event()
@@ -206,9 +202,9 @@ class Supervisor:
             clean = await self._wait_for_slices(RELEASE_S_MAX)
             left = 0 if clean else len(self._jobs)
         self._log_stop(released=released, left=left)
-        for service in (*self._schedulers, self._liveness, self._reporter):
+        for service in (*self._schedulers, self._liveness, self._reporter, *self._housekeepers):
             await service.stop()
-        for service in (self._heartbeat, self._sweeper):
+        for service in (self._heartbeat, self._rescuer):
             await service.stop()
         try:
             await self._presence.end()
@@ -250,3 +246,18 @@ class Supervisor:
             for waiting in (joined, stop_now):
                 waiting.cancel()
             await asyncio.gather(joined, stop_now, return_exceptions=True)
+
+
+def housekeepers(rt: Runtime, settings: WorkerSettings) -> Sequence[Service]:
+    """The services that look for what was left over: those that have anything to look for here."""
+    return [
+        *pruners(
+            rt,
+            keep_jobs=settings.keep_jobs,
+            keep_events=settings.keep_events,
+            keep_sent=settings.outbox.keep_sent,
+            keep_ticks=settings.keep_ticks,
+        ),
+        *([Notifier(rt)] if rt.notifies else []),
+        *([Eraser(rt)] if rt.erasures is not None else []),
+    ]

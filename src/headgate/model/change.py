@@ -264,7 +264,7 @@ def release(job: Job) -> JobChange:
     return _change(job, JobEdge.REST, Reason.RELEASED, EventKind.RELEASED, wake=NOW, fences=True)
 
 
-# ---- by the sweeper ----------------------------------------------------------------------------
+# ---- by the rescuer ----------------------------------------------------------------------------
 
 
 def rescue(job: Job, *, after: timedelta, counts: bool = True) -> JobChange:
@@ -372,7 +372,7 @@ def wake_up(job: Job, *, restart: bool = False) -> JobChange:
 
 def keep_paused(job: Job) -> JobChange:
     """Turn a cool-down into an operator's pause, which does not end by itself."""
-    # Fenced: a slow sweeper may already have decided to thaw the job.
+    # Fenced: a slow rescuer may already have decided to thaw the job.
     return _change(job, JobEdge.STAY_PAUSED, Reason.OPERATOR, EventKind.PAUSED, fences=True)
 
 

@@ -1,4 +1,4 @@
-"""When a message about a due job is sent again: pure, so a sweeper of any queue decides alike."""
+"""When a message about a due job is sent again: pure, so the sweeper of any queue decides alike."""
 
 from datetime import datetime, timedelta
 

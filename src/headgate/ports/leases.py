@@ -50,7 +50,7 @@ class Leases(Protocol[AnyRow, AnyChange, Payload]):
         ...
 
     async def next_sweep_s(self) -> float | None:
-        """Seconds until the sweeper may have work; None if nothing is due."""
+        """Seconds until a rescuer may have work; None if nothing is due."""
         ...
 
     async def get(self, row_id: str, /, *, user_id: str | None = None) -> AnyRow:

@@ -16,7 +16,7 @@ from headgate.ports.liveness import Liveness
 #: Somebody paused or cancelled a job: processes with claimed jobs should check them.
 CONTROL = "control"
 
-#: A provider has recovered: the sweeper has jobs to resume.
+#: A provider has recovered: the rescuer has jobs to resume.
 SWEEP = "sweep"
 
 #: A message was enqueued, or a target goes on: there may be deliveries to send.

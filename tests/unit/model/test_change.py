@@ -128,9 +128,9 @@ def test_a_change_is_made_under_the_claim_that_was_read_and_fences_whom_it_overt
     assert (made.before.token, made.before.steps) == (BATTERED.token, BATTERED.steps)
     assert made.after.id == BATTERED.id
     from_its_holder = ("release", "rescue", "give_up", "cancel")
-    from_a_slow_sweeper = ("thaw", "thaw as a probe", "pass_probe_on", "pause", "keep_paused")
-    assert made.fences == (name in (*from_its_holder, *from_a_slow_sweeper))
-    # Only the sweeper insists on the lease that it saw run out.
+    from_a_slow_rescuer = ("thaw", "thaw as a probe", "pass_probe_on", "pause", "keep_paused")
+    assert made.fences == (name in (*from_its_holder, *from_a_slow_rescuer))
+    # Only the rescuer insists on the lease that it saw run out.
     assert made.lease_seen == (BATTERED.lease_until if name in ("rescue", "give_up") else None)
     # And only what ends a chunk moves its cursor and step.
     moved = ("page 5", 5) if name in ENDS_CHUNK else (BATTERED.cursor, BATTERED.steps)
@@ -383,7 +383,7 @@ def test_a_cancel_asked_of_a_job_that_should_pause_still_cancels_it() -> None:
 
 
 def test_a_retry_that_races_the_thaw_wins_once() -> None:
-    # Given a paused job that the sweeper and an operator have both read
+    # Given a paused job that the rescuer and an operator have both read
     paused = make_job(state=JobState.PAUSED, reason=Reason.BREAKER)
     thaw, again = change.thaw(paused, probe=True), change.start_again(paused, Reason.RETRY_NOW)
 

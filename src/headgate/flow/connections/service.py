@@ -225,7 +225,7 @@ class Connections:
         """Delete the connection, its credentials and its items; records and coverage stay.
 
         The credentials are deleted first; from then on nothing is requested from the provider, and
-        no item is registered. A worker that settles a deleted item writes nothing. The sweeper
+        no item is registered. A worker that settles a deleted item writes nothing. A pruner
         deletes what is left: after a crash, of a registration at that very moment, or because there
         were too many items.
         """

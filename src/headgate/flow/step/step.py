@@ -227,7 +227,7 @@ async def _close(rt: Runtime, claimed: ClaimedJob, outcome: Outcome, *, began: f
         result = await _settle(rt, job, outcome)
         _note_chunk(rt, job, outcome, result, began=began)
     except StoreUnavailable as error:
-        # The lease will end, and a sweeper rescues the job.
+        # The lease will end, and another process rescues the job.
         _log.error(LogEvent.SLICE_FAILED, job=job.id, error=describe_error(error))
     finally:
         claimed.drop()

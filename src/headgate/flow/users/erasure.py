@@ -3,7 +3,7 @@
 An erasure first ends the user's jobs, whose workers lose their claims at once. It revokes what the
 user has authorized at providers, and deletes the credentials. From then on nothing writes for the
 user, and all rows are deleted in small batches: the engine's, and what each system keeps. A crash
-loses nothing of it: whoever asks again goes on, and so does the sweeper of every worker.
+loses nothing of it: whoever asks again goes on, and so does the eraser of every worker.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -208,7 +208,7 @@ _index(
     jobs.c.sync,
     where=PAUSED,
 )
-# Unique: two sweepers may run at the same time, and a provider gets one probe.
+# Unique: two rescuers may run at the same time, and a provider gets one probe.
 _index("uq_headgate_jobs_probing", jobs.c.provider, where=PROBING, unique=True)
 _index("uq_headgate_jobs_active", jobs.c.sync, jobs.c.connection_id, where=ACTIVE, unique=True)
 _index(

@@ -1,4 +1,4 @@
-"""Jobs that the sweeper handles: those of providers whose breaker is open, and their probes.
+"""Jobs that the rescuer handles: those of providers whose breaker is open, and their probes.
 
 The index says which jobs those are, and may be behind. What it says is checked on the rows, and
 every change is a conditional write.

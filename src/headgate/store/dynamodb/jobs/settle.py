@@ -127,7 +127,7 @@ class JobLeases(DynamoLeases[Job, JobChange, ChunkWork]):
             yield _lock(keys.probe(job.provider), job.id)
 
     async def _note_breaker(self, job: Job) -> None:
-        """Note that the provider has had a breaker, so that the sweeper looks at its jobs."""
+        """Note that the provider has had a breaker, so that the rescuer looks at its jobs."""
         if job.state is not JobState.PAUSED or job.reason is not Reason.BREAKER:
             return
         if job.provider not in self._noted:

@@ -62,7 +62,7 @@ def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> 
     old = (
         select(job_events.c.id)
         .where(job_events.c.id.in_(select(oldest.c.id)), job_events.c.at < now.at(-older_than))
-        # Skip rows that another sweeper is deleting, instead of waiting for it.
+        # Skip rows that another pruner is deleting, instead of waiting for it.
         .with_for_update(skip_locked=True)
         # In a CTE, so that it runs exactly once.
         .cte("old")

@@ -1,4 +1,4 @@
-"""The jobs that the sweeper handles: of lost workers, late cancels, and cooled-down providers."""
+"""The jobs that the rescuer handles: of lost workers, late cancels, and cooled-down providers."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -50,7 +50,7 @@ def _delete(tx: Connection, ids: list[str], before: ColumnElement[datetime]) -> 
             or_(jobs.c.state != JobState.SUCCESS, _has_later(in_states(_LATER, JobState.SUCCESS))),
         )
         .order_by(jobs.c.id)
-        # Skip rows that another sweeper is deleting, or that somebody retries.
+        # Skip rows that another pruner is deleting, or that somebody retries.
         .with_for_update(skip_locked=True, of=jobs)
     )
     gone = list(tx.execute(query).scalars())

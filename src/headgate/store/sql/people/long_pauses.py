@@ -1,4 +1,4 @@
-"""Jobs that stay paused for long: nobody changes them, so the sweeper tells of them."""
+"""Jobs that stay paused for long: nobody changes them, so the notifier tells of them."""
 
 from collections.abc import Sequence
 

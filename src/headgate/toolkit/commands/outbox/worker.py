@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from headgate.app import App
 from headgate.flow.outbox.attempts import DrainResult
 from headgate.flow.outbox.service import OutboxSettings
-from headgate.loops.drainer import Purger, TargetWorker
+from headgate.loops.drainer import TargetWorker
+from headgate.loops.pruner import sent_pruner
 from headgate.model.target import Target
 from headgate.toolkit.commands.outbox.results import print_results
 from headgate.toolkit.commands.output import messages
@@ -27,7 +28,7 @@ async def run_outbox_worker(
         TargetWorker(app.outbox.drainer, each, settings, signal=app.outbox.signal, clock=app.clock)
         for each in targets
     ]
-    purger = Purger(app.outbox.drainer.store, settings.keep_sent, clock=app.clock)
+    pruner = sent_pruner(app.outbox.drainer.store, settings.keep_sent, app.clock)
     with stop_on_signals(say="" if json else SENDING) as stop:
         names = ", ".join(each.name for each in targets)
         if not json:
@@ -36,10 +37,10 @@ async def run_outbox_worker(
                 "Ctrl-C stops",
                 markup=False,
             )
-        for service in (*workers, purger):
+        for service in (*workers, pruner):
             await service.start()
         await stop.wait()
-        await asyncio.gather(*(service.stop() for service in (*workers, purger)))
+        await asyncio.gather(*(service.stop() for service in (*workers, pruner)))
     totals = [worker.totals for worker in workers]
     print_results(totals, json=json)
     return totals

@@ -361,7 +361,7 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(
     assert sleeper.wake_at == sleeper.created_at + HOUR
     assert claimed.next_due_s is not None
     assert 3000 < claimed.next_due_s <= 3600
-    # And what the sweeper asks is answered by it too
+    # And what the rescuer asks is answered by it too
     shut = await shut_one(store, cooldown_s=0)
     assert ids(await store.list_thawable(limit=10)) == [shut.id]
     assert await store.release_provider("roam", stagger=LEASE, limit=10) == 1
