@@ -140,7 +140,7 @@ class ItemRows(LeasedRows):
     }
     rescues: ClassVar[Mapping[str, Make]] = {
         "rescue": lambda item: Settlement(item_policy.rescue(item, ItemRetryPolicy())),
-        "abandon": lambda item: Settlement(item_changes.abandon(item)),
+        "abandon": lambda item: Settlement(item_changes.abandon(item, error="lost")),
     }
 
     def __init__(self, database: Database) -> None:

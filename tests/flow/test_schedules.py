@@ -160,14 +160,28 @@ async def test_at_two_every_active_user_gets_a_job_two_minutes_apart(nights: Nig
     assert {job.mode for job in jobs} == {Mode.SINCE}
     started, completed = events(lines)
     tick = {"schedule": "nightly", "tick": TWO.isoformat(), "kind": "cron", "active_users": 5}
-    assert started == {"event": "orchestrator_started", **tick, "users": 5}
+    assert started == {"event": "tick_started", **tick, "users": 5}
     assert completed == {
-        "event": "orchestrator_completed",
+        "event": "tick_completed",
         **tick,
         "users_queued": 5,
         "skipped": {},
         "last_start": (TWO + timedelta(minutes=8)).isoformat(),
     }
+
+
+TOLD: list[Any] = []
+
+
+@as_test(play, nightly(on_start=lambda *told: TOLD.append(told), on_end=TOLD.append))
+async def test_a_schedule_hears_of_its_own_ticks(nights: Nights) -> None:
+    TOLD.clear()
+    await nights.users(*USERS)
+
+    await nights.app.schedules.run_now("nightly", by="eve")
+
+    [tick] = await nights.ticks()
+    assert TOLD == [(tick.tick, 5), tick]
 
 
 def test_a_worker_fires_by_itself_and_runs_the_jobs_in_turn(tmp_path: Path) -> None:
@@ -230,9 +244,7 @@ async def test_of_two_schedulers_one_fires_and_the_other_says_so(nights: Nights)
 
     assert len(await nights.jobs()) == 5
     names = [each["event"] for each in events(lines)]
-    assert sorted(names) == sorted(
-        ["orchestrator_started"] * 2 + ["orchestrator_completed", "tick_taken"]
-    )
+    assert sorted(names) == sorted(["tick_started"] * 2 + ["tick_completed", "tick_taken"])
 
 
 @with_nights
@@ -324,7 +336,7 @@ async def test_skipped_users_are_listed_with_the_reason(nights: Nights) -> None:
     assert busy.message == "a job of the sync is active for the connection: it goes on"
     # The manual import goes on as if nothing had happened.
     assert await app.jobs.get(manual.job.id) == manual.job
-    [completed] = [e for e in events(lines) if e["event"] == "orchestrator_completed"]
+    [completed] = [e for e in events(lines) if e["event"] == "tick_completed"]
     assert completed["skipped"] == {"inactive": 2, "user_paused": 1, "job_active": 1}
 
 
@@ -787,7 +799,7 @@ async def test_the_stats_of_many_schedules_take_as_many_reads_as_those_of_one(
 
 
 @with_nights
-async def test_old_ticks_are_pruned_by_the_sweeper(nights: Nights) -> None:
+async def test_old_ticks_are_pruned_by_a_worker(nights: Nights) -> None:
     sync = Sync(name="notes", source=nights.source)
     settings = lanes(lease_s=6 * HOUR, keep_ticks=timedelta(days=1))
     app = await nights.world.app(sync, schedules=[nights.schedule], worker=settings)

@@ -32,8 +32,8 @@ class LogEvent(StrEnum):
 
     # Schedules.
     #: A tick of a schedule, or a look at how fresh users' data is, gives jobs to users.
-    ORCHESTRATOR_STARTED = "orchestrator_started"
-    ORCHESTRATOR_COMPLETED = "orchestrator_completed"
+    TICK_STARTED = "tick_started"
+    TICK_COMPLETED = "tick_completed"
     #: Another process has fired the tick, or somebody has paused the schedule meanwhile.
     TICK_TAKEN = "tick_taken"
     TICKS_MISSED = "ticks_missed"

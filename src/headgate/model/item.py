@@ -21,9 +21,6 @@ from headgate.model.job import Lane
 from headgate.model.lease import NOW, Change, LeasedType, LockedRow, make_change
 from headgate.model.states import ITEM, Edge, ItemEdge, ItemState
 
-#: The error of an item that lost its workers too often.
-LOST = "fetching_timeout_cleanup"
-
 JSON = "application/json"
 #: Attributes are read whenever documents are listed, so large values belong in the body.
 ATTRIBUTES_BYTES_MAX = 4096
@@ -183,7 +180,7 @@ def release(item: Item) -> ItemChange:
     return _change(item, ItemEdge.RELEASE, item, wake=NOW, fences=True)
 
 
-# Made by the sweeper.
+# Made by the rescuer.
 
 
 def rescue(item: Item, *, after: timedelta, counts: bool = True) -> ItemChange:
@@ -193,9 +190,9 @@ def rescue(item: Item, *, after: timedelta, counts: bool = True) -> ItemChange:
     return _change(item, ItemEdge.RESCUE, becomes, wake=after, lease_seen=seen, fences=True)
 
 
-def abandon(item: Item) -> ItemChange:
+def abandon(item: Item, *, error: str) -> ItemChange:
     """The item has lost too many workers and fails for good."""
-    becomes = replace(item, crashes=item.crashes + 1, error=LOST)
+    becomes = replace(item, crashes=item.crashes + 1, error=error)
     return _change(item, ItemEdge.FAIL, becomes, lease_seen=item.lease_until, fences=True)
 
 

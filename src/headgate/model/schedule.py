@@ -6,6 +6,7 @@ with the reason.
 """
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 
@@ -115,6 +116,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     #: Only users who were seen within this time; None: everybody who is connected.
     active_within: str | timedelta | None = "30d"
     catch_up: CatchUp | str = CatchUp.LATEST
+    #: Called when a tick begins, with its time and how many users are active, and when its jobs are
+    #: stored, for the schedule's own logs or counts. A process that dies right then does not call.
+    on_start: Callable[[datetime, int], None] | None = None
+    on_end: Callable[["Tick"], None] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a schedule that cannot work, naming the schedule and the field."""

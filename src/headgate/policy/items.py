@@ -46,6 +46,8 @@ class ItemRetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     backoff_s: tuple[float, ...] = (60.0, 300.0, 1800.0)
     #: An item fails for good after it has lost so many workers.
     crashes_max: int = 5
+    #: The error that it has then.
+    lost_error: str = "the worker was lost too often"
     #: An item fails for good after so many deferrals: with a quarter of an hour each, about a day.
     deferrals_max: int = 100
 
@@ -133,7 +135,7 @@ def rescue(item: Item, policy: ItemRetryPolicy | None, *, counts: bool = True) -
     if policy is None or not counts:
         return change.rescue(item, after=timedelta(0), counts=counts)
     if item.crashes + 1 >= policy.crashes_max:
-        return change.abandon(item)
+        return change.abandon(item, error=policy.lost_error)
     again = policy.wait_after(item.crashes) if item.crashes else timedelta(0)
     return change.rescue(item, after=again)
 

@@ -12,8 +12,10 @@ from headgate import ApiSource, App, InvalidInput, JobState, NotFound, Reason
 from headgate.errors import ActiveJobExists, IllegalTransition, NotConnected
 from headgate.model.job import Lane
 from headgate.model.states import ItemState
+from headgate.policy.items import rescue
 from headgate.systems.activity_streams import system
 from headgate.systems.activity_streams.names import COLLECTION, LIVE, STREAMS, activity_id
+from headgate.systems.activity_streams.syncs import STREAM_ITEMS
 from headgate.types import JobStatus
 from headgate_sandbox.kit.faults import Fault, FaultKind
 from headgate_sandbox.strava.activity import Shares
@@ -21,6 +23,7 @@ from headgate_sandbox.strava.world import NewActivity
 from tests.connecting import key_entries
 from tests.flow.logs import lines, told
 from tests.systems.activity_streams.places import ALL_STREAMS, MANY, Place, in_place
+from tests.unit.model.test_item import claimed, make_item
 from tests.worlds import as_test
 
 pytestmark = pytest.mark.slow
@@ -48,6 +51,13 @@ async def test_every_activity_gets_its_streams_or_is_known_to_have_none(place: P
     # And the job says how far it has come, and Strava has refused nothing
     assert (job.progress.done, job.progress.total) == (len(sports), len(sports))
     assert place.strava.requests.count(status=429) == 0
+
+
+def test_streams_that_take_down_every_worker_say_so_in_the_designs_words() -> None:
+    policy = STREAM_ITEMS.retry
+    made = rescue(claimed(make_item(crashes=policy.crashes_max - 1)), policy)
+
+    assert made.after.error == "fetching_timeout_cleanup"
 
 
 @as_test(in_place, activities=20)

@@ -9,6 +9,7 @@ from headgate.systems.daily_checkins import system
 from headgate.systems.daily_checkins.names import SYNC
 from headgate.types import Job
 from headgate_sandbox.foursquare.world import NewCheckin
+from tests.flow.logs import lines, told
 from tests.systems.daily_checkins.places import WorldPlace, in_place
 from tests.systems.scheduling import scheduled
 from tests.worlds import as_test
@@ -45,7 +46,8 @@ async def test_each_night_every_active_user_is_imported_two_minutes_after_the_on
         await place.connect(user)
 
     # When the first night has passed
-    await until(place, TWO + timedelta(hours=1))
+    with told("info") as log:
+        await until(place, TWO + timedelta(hours=1))
 
     # Then everybody was imported, at 0, 2, 4, 6 and 8 minutes past two
     night = await jobs(place, TWO)
@@ -55,6 +57,12 @@ async def test_each_night_every_active_user_is_imported_two_minutes_after_the_on
     assert [round(start / MINUTE) for start in starts] == [0, 2, 4, 6, 8]
     for user in USERS:
         assert len(await place.stored_ids(user)) == 10
+
+    # And the log has the design's words
+    [started] = lines(log, "orchestrator_started")
+    [completed] = lines(log, "orchestrator_completed")
+    assert (started["tick"], started["active_users"]) == (TWO.isoformat(), 5)
+    assert (completed["tick"], completed["users_queued"]) == (TWO.isoformat(), 5)
 
     # And the next night brings what is new
     await place.clock.sleep(3600)
@@ -77,8 +85,9 @@ async def test_who_was_not_seen_for_long_is_left_out_and_named(place: WorldPlace
     await until(place, tick + timedelta(hours=1))
 
     assert {job.user_id for job in await jobs(place, tick)} == {"ada"}
-    told = await place.app.schedules.tick_users("daily-check-ins", tick)
-    assert {each.user_id: each.reason for each in told} == {"ada": None, "bob": SkipReason.INACTIVE}
+    found = await place.app.schedules.tick_users("daily-check-ins", tick)
+    reasons = {each.user_id: each.reason for each in found}
+    assert reasons == {"ada": None, "bob": SkipReason.INACTIVE}
 
 
 @as_test(in_place, scheduled=True)
@@ -91,8 +100,8 @@ async def test_an_import_that_somebody_started_is_left_alone(place: WorldPlace) 
 
     await until(place, TWO + MINUTE)
 
-    told = await place.app.schedules.tick_users("daily-check-ins", TWO)
-    assert [each.reason for each in told] == [SkipReason.JOB_ACTIVE]
+    found = await place.app.schedules.tick_users("daily-check-ins", TWO)
+    assert [each.reason for each in found] == [SkipReason.JOB_ACTIVE]
     assert [job.id for job in await jobs(place, TWO - MINUTE)] == [submitted.job.id]
 
 

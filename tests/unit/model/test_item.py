@@ -42,7 +42,7 @@ CONSTRUCTORS: dict[str, Callable[[Item], ItemChange]] = {
     "find_nothing": lambda item: change.find_nothing(item, reason="NoData"),
     "release": change.release,
     "rescue": lambda item: change.rescue(item, after=MINUTE),
-    "abandon": change.abandon,
+    "abandon": lambda item: change.abandon(item, error="lost"),
     "appear": lambda item: change.appear(item, "external_1"),
     "reset": change.reset,
 }
@@ -164,9 +164,9 @@ def test_a_failure_a_deferral_and_a_crash_each_count_for_themselves() -> None:
 def test_an_item_that_takes_down_its_workers_ends_in_the_designed_words() -> None:
     item = claimed(make_item(crashes=4))
 
-    made = change.abandon(item)
+    made = change.abandon(item, error="lost")
 
-    assert made.after.error == "fetching_timeout_cleanup"
+    assert made.after.error == "lost"
     assert (made.after.crashes, made.after.state, made.wake) == (5, ItemState.FAILED, None)
     assert made.lease_seen == item.lease_until
 

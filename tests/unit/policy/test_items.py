@@ -21,7 +21,6 @@ from headgate.base.errors import (
     RateLimited,
     Transient,
 )
-from headgate.model.item import LOST
 from headgate.model.states import ItemState
 from headgate.policy.items import (
     DEFER_S_MAX,
@@ -139,7 +138,7 @@ def test_lost_workers_are_forgiven_ever_more_slowly_and_then_no_more() -> None:
     assert [made.after.crashes for made in changes] == [1, 2, 3, 4, 5]
     assert {made.after.retry_count for made in changes} == {0}
     assert [made.edge.target for made in changes[-2:]] == [ItemState.PENDING, ItemState.FAILED]
-    assert changes[-1].after.error == LOST
+    assert changes[-1].after.error == POLICY.lost_error
 
 
 # ---- policies ----------------------------------------------------------------------------------

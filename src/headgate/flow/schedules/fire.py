@@ -120,7 +120,7 @@ async def _fire(
         jobs=await _jobs(rt, schedule, planned.starts, tick),
         skips=_skipped(planned.skips),
     )
-    return await _orchestrate(rt, schedule, new, planned, users=len(candidates))
+    return await _store_tick(rt, schedule, new, planned, users=len(candidates))
 
 
 async def _look(rt: Runtime, schedule: Schedule, state: ScheduleState, *, worker: str) -> None:
@@ -151,7 +151,7 @@ async def _look(rt: Runtime, schedule: Schedule, state: ScheduleState, *, worker
         requests_needed=goal.requests_needed_a_day,
         requests_allowed=goal.requests_allowed_a_day,
     )
-    await _orchestrate(rt, schedule, new, planned, users=len(candidates))
+    await _store_tick(rt, schedule, new, planned, users=len(candidates))
 
 
 async def run_now(rt: Runtime, schedule: Schedule, *, by: str, worker: str) -> FiredTick:
@@ -170,25 +170,27 @@ async def run_now(rt: Runtime, schedule: Schedule, *, by: str, worker: str) -> F
         jobs=await _jobs(rt, schedule, planned.starts, now),
         skips=_skipped(planned.skips),
     )
-    fired = await _orchestrate(rt, schedule, new, planned, users=len(candidates))
+    fired = await _store_tick(rt, schedule, new, planned, users=len(candidates))
     if fired is None:
         raise Conflict(f"schedule {schedule.name!r} was run at the same moment; try again")
     return fired
 
 
-async def _orchestrate(
+async def _store_tick(
     rt: Runtime, schedule: Schedule, new: NewTick, planned: TickPlan, *, users: int
 ) -> FiredTick | None:
     """Store the tick, wake the workers, and log both; None if the tick is no longer to fire."""
     tick, kind = new.tick.isoformat(), new.kind.value
     _log.info(
-        LogEvent.ORCHESTRATOR_STARTED,
+        LogEvent.TICK_STARTED,
         schedule=schedule.name,
         tick=tick,
         kind=kind,
         users=users,
         active_users=planned.active,
     )
+    if schedule.on_start is not None:
+        schedule.on_start(new.tick, planned.active)
     fired = await store_of(rt).fire(new)
     if fired is None:
         _log.info(LogEvent.TICK_TAKEN, schedule=schedule.name, tick=tick, kind=kind)
@@ -196,7 +198,7 @@ async def _orchestrate(
     if fired.tick.queued:
         await rt.signal.announce(lane_topic(lane_of(rt, schedule)))
     _log.info(
-        LogEvent.ORCHESTRATOR_COMPLETED,
+        LogEvent.TICK_COMPLETED,
         schedule=schedule.name,
         tick=tick,
         kind=kind,
@@ -205,6 +207,8 @@ async def _orchestrate(
         skipped=_reasons(planned, fired),
         last_start=planned.starts[-1].at.isoformat() if planned.starts else None,
     )
+    if schedule.on_end is not None:
+        schedule.on_end(fired.tick)
     _warn_of_budget(schedule, planned)
     return fired
 

@@ -15,11 +15,14 @@ from headgate.systems.activity_streams.settings import ActivityStreamsSettings
 LIVE_CHUNK_S_MAX, STREAMS_CHUNK_S_MAX = 600.0, 1800.0
 #: An item that crashes its workers is given up after five crashes; its job must survive them.
 RETRY = RetryPolicy(crashes_max=30)
-#: Streams are tried three times, with pauses of one and five minutes, as the design says.
+#: Streams are tried three times, with pauses of one and five minutes, and what they say when their
+#: workers are lost again and again is the design's word.
 STREAM_ITEMS = Collection(
     name=COLLECTION,
     title="Streams of activities",
-    retry=ItemRetryPolicy(failures_max=3, backoff_s=(60.0, 300.0, 1800.0)),
+    retry=ItemRetryPolicy(
+        failures_max=3, backoff_s=(60.0, 300.0, 1800.0), lost_error="fetching_timeout_cleanup"
+    ),
     on_attempt=log_attempt,
     fetched_by=STREAMS,
     fetch_options={"listing": False},

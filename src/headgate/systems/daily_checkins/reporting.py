@@ -1,11 +1,30 @@
-"""Logs the start and the end of every import, with how many check-ins are new."""
+"""Logs every night, and the start and the end of every import with its new check-ins."""
+
+from datetime import datetime
 
 from headgate import JobState
 from headgate.systems.daily_checkins.log_events import CheckinsLogEvent
 from headgate.toolkit import get_logger
-from headgate.types import Job
+from headgate.types import Job, Tick
 
 _log = get_logger(__name__)
+
+
+def log_tick_start(tick: datetime, active_users: int) -> None:
+    """Log that a night begins."""
+    _log.info(
+        CheckinsLogEvent.ORCHESTRATOR_STARTED, tick=tick.isoformat(), active_users=active_users
+    )
+
+
+def log_tick_end(tick: Tick) -> None:
+    """Log that the imports of a night are queued."""
+    _log.info(
+        CheckinsLogEvent.ORCHESTRATOR_COMPLETED,
+        tick=tick.tick.isoformat(),
+        users_queued=tick.queued,
+        users_skipped=tick.skipped,
+    )
 
 
 def log_start(job: Job) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from headgate import Mode, Schedule
 from headgate.systems.daily_checkins.names import SYNC
+from headgate.systems.daily_checkins.reporting import log_tick_end, log_tick_start
 from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
 from headgate.toolkit import schedule_from_settings
 
@@ -35,5 +36,7 @@ def schedules(settings: DailyCheckinsSettings) -> Sequence[Schedule]:
             stagger=settings.check_ins_stagger,
             active_within=settings.check_ins_active_within,
             requests=REQUESTS,
+            on_start=log_tick_start,
+            on_end=log_tick_end,
         )
     ]
