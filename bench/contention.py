@@ -16,7 +16,7 @@ from headgate import Budget, Lane, Limit
 from headgate.model.budget import BudgetRequest, Granted
 from headgate.store.dynamodb.budgets.limiter import DynamoLimiter
 from headgate.store.dynamodb.engine.address import DynamoAddress
-from headgate.store.dynamodb.engine.attributes import Item, Key, key_of
+from headgate.store.dynamodb.engine.attributes import Attributes, Key, key_of
 from headgate.store.dynamodb.engine.client import DynamoClient
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.table import DynamoTable
@@ -36,7 +36,9 @@ WAY_S = (0.0015, 0.004)
 class ModelTable(DynamoTable):
     """A process's view of items that all processes share."""
 
-    def __init__(self, items: dict[Key, Item], clock: VirtualClock, rng: random.Random) -> None:
+    def __init__(
+        self, items: dict[Key, Attributes], clock: VirtualClock, rng: random.Random
+    ) -> None:
         """Share `items` with others."""
         super().__init__(DynamoClient(DynamoAddress("model"), clock, rng, server_time=False))
         self._items = items
@@ -48,7 +50,7 @@ class ModelTable(DynamoTable):
 
     async def get_many(
         self, keys: Sequence[Key], attributes: Sequence[str] | None = None
-    ) -> dict[Key, Item]:
+    ) -> dict[Key, Attributes]:
         """The items as they are when the request arrives."""
         self.reads += len(keys)
         await self._way()
@@ -56,7 +58,7 @@ class ModelTable(DynamoTable):
         await self._way()
         return found
 
-    async def write(self, write: Put | Update | Delete) -> Item | None:
+    async def write(self, write: Put | Update | Delete) -> Attributes | None:
         """Write the item if its condition holds when the request arrives."""
         assert isinstance(write, Put)
         self.writes += 1
@@ -112,7 +114,7 @@ def measure(functions: int, *, seconds: float) -> list[str]:
     outcome, tables = Outcome(), list[ModelTable]()
 
     async def main(loop: SimulationLoop) -> None:
-        items: dict[Key, Item] = {}
+        items: dict[Key, Attributes] = {}
         async with asyncio.TaskGroup() as group:
             for number in range(functions):
                 rng = loop.random(f"function {number}")

@@ -12,7 +12,7 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Lane, Reason
-from headgate.model.lease import NOW
+from headgate.model.lease import AT_ONCE
 from headgate.model.record import Receipt, Record
 from headgate.model.states import ReceiptState
 from headgate.ports.jobs.store import ChunkWork, Store
@@ -113,7 +113,7 @@ async def test_a_claim_of_a_lost_worker_is_void_and_the_worker_gets_no_other(
     await store.claim_records(slow, NAME, ["a"])
     clock.advance(LEASE.total_seconds() + 1)
     [lost] = [job for job in await store.list_expired(limit=10) if job.id == slow.id]
-    await settled(store, change.rescue(lost, after=NOW))
+    await settled(store, change.rescue(lost, after=AT_ONCE))
     again = await claim_one(store, Lane.COLD, worker="worker_2")
 
     # Then the new claim of the job gets the record

@@ -32,7 +32,7 @@ from headgate.flow.registry import Collection
 from headgate.model import item as change
 from headgate.model.item import Document, Item
 from headgate.model.job import Lane, Mode
-from headgate.model.lease import NOW
+from headgate.model.lease import AT_ONCE
 from headgate.model.states import ItemState
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.connector import Fetch
@@ -220,7 +220,7 @@ async def test_a_batch_says_how_long_to_wait_for_the_next(place: Place) -> None:
     # Given a full one, then there may be more
     await place.register("a", "b", "c")
     some = await place.work.fetch_due(place.ctx, STREAMS, Provider().fetch, limit=2)
-    assert ([item.id for item in some.items], some.wait) == (["a", "b"], NOW)
+    assert ([item.id for item in some.items], some.wait) == (["a", "b"], AT_ONCE)
 
     # And what another worker has, who may be lost, is over when its claim has ended
     lease = timedelta(seconds=60)
@@ -249,10 +249,10 @@ async def test_what_cuts_a_batch_short_is_told_beside_what_was_fetched(place: Pl
     done = await place.work.fetch_due(place.ctx, STREAMS, Provider(b=spent).fetch)
 
     assert [item.state.value for item in done.items] == ["success", "deferred"]
-    assert (done.error, done.wait) == (spent, NOW)
+    assert (done.error, done.wait) == (spent, AT_ONCE)
     assert (await place.states())["c"] == "pending"
     chunk = Chunk.of_items(done, cursor="here")
-    assert (chunk.cursor, chunk.wait, chunk.error) == ("here", NOW, spent)
+    assert (chunk.cursor, chunk.wait, chunk.error) == ("here", AT_ONCE, spent)
 
 
 # ---- what ends a batch -------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from headgate.base.encoding import Json, JsonObject
 from headgate.model.job import EventKind, Job, Progress, Reason, Summary
-from headgate.model.lease import NOW, Change, LeasedType, LockedRow
+from headgate.model.lease import AT_ONCE, Change, LeasedType, LockedRow
 from headgate.model.states import JOB, Edge, JobEdge, JobState
 
 #: What a cancel or a pause that was asked for meanwhile takes the place of.
@@ -142,10 +142,12 @@ def cut_short(job: Job, result: ChunkResult, data: JsonObject) -> JobChange:
     )
 
 
-def rest(job: Job, result: ChunkResult, data: JsonObject, *, after: timedelta = NOW) -> JobChange:
+def rest(
+    job: Job, result: ChunkResult, data: JsonObject, *, after: timedelta = AT_ONCE
+) -> JobChange:
     """A chunk is done and the slice is over: the job returns to the queue, at once or later."""
     becomes = _after_chunk(job, result)
-    reason = Reason.IDLE if after > NOW else Reason.MORE
+    reason = Reason.IDLE if after > AT_ONCE else Reason.MORE
     return _change(
         job, JobEdge.REST, reason, EventKind.CHUNK, becomes=becomes, wake=after, data=data
     )
@@ -165,7 +167,7 @@ def skip(job: Job, result: ChunkResult, *, error: str, day: date, last: bool) ->
     becomes = replace(_after_chunk(job, result), error=error, probe=job.probe and not last)
     data = {"day": day.isoformat(), "error": error}
     edge, reason = (JobEdge.SUCCEED, Reason.DONE_WITH_GAPS) if last else (JobEdge.REST, Reason.MORE)
-    wake = None if last else NOW
+    wake = None if last else AT_ONCE
     return _change(job, edge, reason, EventKind.DAY_FAILED, becomes=becomes, wake=wake, data=data)
 
 
@@ -261,7 +263,9 @@ def fail(job: Job, *, reason: Reason, error: str, provider: str | None = None) -
 
 def release(job: Job) -> JobChange:
     """The worker is stopping and releases the job unchanged, for any worker."""
-    return _change(job, JobEdge.REST, Reason.RELEASED, EventKind.RELEASED, wake=NOW, fences=True)
+    return _change(
+        job, JobEdge.REST, Reason.RELEASED, EventKind.RELEASED, wake=AT_ONCE, fences=True
+    )
 
 
 # ---- by the rescuer ----------------------------------------------------------------------------
@@ -305,7 +309,13 @@ def pass_probe_on(job: Job) -> JobChange:
     """No live worker can run this probe: the job is paused again, and another can be the probe."""
     becomes = replace(job, probe=False)
     return _change(
-        job, JobEdge.PAUSE, Reason.BREAKER, EventKind.PAUSED, becomes=becomes, wake=NOW, fences=True
+        job,
+        JobEdge.PAUSE,
+        Reason.BREAKER,
+        EventKind.PAUSED,
+        becomes=becomes,
+        wake=AT_ONCE,
+        fences=True,
     )
 
 
@@ -318,7 +328,7 @@ def thaw(job: Job, *, probe: bool) -> JobChange:
         reason,
         EventKind.THAWED,
         becomes=replace(job, probe=probe, recent_errors=()),
-        wake=NOW,
+        wake=AT_ONCE,
         data={"probe": probe},
         # Fenced: a change made before the job became a probe must not be applied after it.
         fences=True,
@@ -367,7 +377,7 @@ def ask_rerun(job: Job) -> JobChange:
 def wake_up(job: Job, *, restart: bool = False) -> JobChange:
     """New work arrived: wake a sleeping job at once, from its cursor or from the beginning."""
     becomes = replace(job, cursor=None) if restart else job
-    return _change(job, JobEdge.WAKE, Reason.MORE, EventKind.WOKEN, becomes=becomes, wake=NOW)
+    return _change(job, JobEdge.WAKE, Reason.MORE, EventKind.WOKEN, becomes=becomes, wake=AT_ONCE)
 
 
 def keep_paused(job: Job) -> JobChange:
@@ -389,7 +399,7 @@ def start_again(job: Job, reason: Reason) -> JobChange:
         pauses=0,
         probe=False,
     )
-    return _change(job, edge, reason, _STARTS_AGAIN[reason], becomes=becomes, wake=NOW)
+    return _change(job, edge, reason, _STARTS_AGAIN[reason], becomes=becomes, wake=AT_ONCE)
 
 
 # ---- applying a change to the row as it is now -------------------------------------------------
@@ -405,7 +415,7 @@ def apply_requests(change: JobChange, locked: LockedJob) -> JobChange | None:
         return None
     if locked.rerun and locked.state is JobState.RUNNING and _finds_nothing(change):
         # From the beginning, because the new work may be anywhere.
-        change = _follow_edge(change, JobEdge.REST, Reason.MORE, EventKind.CHUNK, wake=NOW)
+        change = _follow_edge(change, JobEdge.REST, Reason.MORE, EventKind.CHUNK, wake=AT_ONCE)
         change = replace(change, after=replace(change.after, cursor=None))
     from_worker = not change.is_request and change.edge.name in _OF_WORKER
     if locked.state is JobState.CANCELLING and from_worker:

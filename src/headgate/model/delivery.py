@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headgate.base.encoding import hash_text
-from headgate.model.lease import NOW, Change, LeasedType, LockedRow, make_change
+from headgate.model.lease import AT_ONCE, Change, LeasedType, LockedRow, make_change
 from headgate.model.states import DELIVERY, DeliveryEdge, DeliveryState, Edge
 
 #: The longest text of an error that is stored.
@@ -158,7 +158,7 @@ def release(delivery: Delivery) -> DeliveryChange:
     One that had failed is failed again, with its attempts and its error.
     """
     edge = DeliveryEdge.RELEASE_FAILED if delivery.attempts else DeliveryEdge.RELEASE
-    return _change(delivery, edge, delivery, wake=NOW, fences=True)
+    return _change(delivery, edge, delivery, wake=AT_ONCE, fences=True)
 
 
 # Made by whoever finds its lease expired.
@@ -180,7 +180,7 @@ def retry(delivery: Delivery) -> DeliveryChange:
     It has failed, or is dead, or waits for a time that is far away: a clock may have been wrong.
     """
     becomes = replace(delivery, attempts=0, crashes=0, error=None)
-    return _change(delivery, DeliveryEdge.RETRY, becomes, wake=NOW, fences=True)
+    return _change(delivery, DeliveryEdge.RETRY, becomes, wake=AT_ONCE, fences=True)
 
 
 def _with_error(delivery: Delivery, error: str) -> Delivery:

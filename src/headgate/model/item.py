@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from headgate.base.encoding import Json, JsonObject, to_json
 from headgate.base.errors import IllegalTransition, Malformed
 from headgate.model.job import Lane
-from headgate.model.lease import NOW, Change, LeasedType, LockedRow, make_change
+from headgate.model.lease import AT_ONCE, Change, LeasedType, LockedRow, make_change
 from headgate.model.states import ITEM, Edge, ItemEdge, ItemState
 
 JSON = "application/json"
@@ -118,7 +118,7 @@ class ItemChange(Change[Item], frozen=True, gc=False, kw_only=True):
 def _fill(change: ItemChange, locked: LockedRow) -> dict[str, Any]:
     deferred = change.edge.target is ItemState.DEFERRED
     return {
-        "deferred_until": locked.now + (change.wake or NOW) if deferred else None,
+        "deferred_until": locked.now + (change.wake or AT_ONCE) if deferred else None,
         "limited_at": locked.now if change.limited else change.after.limited_at,
     }
 
@@ -177,7 +177,7 @@ def find_nothing(item: Item, *, reason: str) -> ItemChange:
 
 def release(item: Item) -> ItemChange:
     """The worker did not try the item and releases it for any worker."""
-    return _change(item, ItemEdge.RELEASE, item, wake=NOW, fences=True)
+    return _change(item, ItemEdge.RELEASE, item, wake=AT_ONCE, fences=True)
 
 
 # Made by the rescuer.
@@ -204,10 +204,10 @@ def appear(item: Item, external_id: str) -> ItemChange:
     if item.external_id is not None:
         raise IllegalTransition(f"the item {item.id!r} already has an id at the provider")
     becomes = replace(item, external_id=external_id, error=None)
-    return _change(item, ItemEdge.APPEAR, becomes, wake=NOW, fences=True)
+    return _change(item, ItemEdge.APPEAR, becomes, wake=AT_ONCE, fences=True)
 
 
-def reset(item: Item, *, after: timedelta = NOW) -> ItemChange:
+def reset(item: Item, *, after: timedelta = AT_ONCE) -> ItemChange:
     """Start again with all counters at zero, at once or later; a worker's claim on it ends."""
     if item.external_id is None:
         raise IllegalTransition(f"the item {item.id!r} has no id at the provider: nothing to fetch")

@@ -20,7 +20,7 @@ from headgate.base.errors import IllegalTransition
 from headgate.model.states import Edge, Machine
 
 #: Waits are durations; only the store turns them into times, by its own clock.
-NOW = timedelta(0)
+AT_ONCE = timedelta(0)
 #: The token of no claim: the first claim of a row raises it to one.
 NO_CLAIM = 0
 

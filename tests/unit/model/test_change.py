@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import EventKind, Job, Reason, Summary
-from headgate.model.lease import NOW as AT_ONCE
+from headgate.model.lease import AT_ONCE
 from headgate.model.states import JOB, JobEdge, JobState
 from tests.unit.model.changes import (
     CONSTRUCTORS,

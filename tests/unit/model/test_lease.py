@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from headgate.model.item import Item, ItemChange
-from headgate.model.lease import NOW as AT_ONCE
-from headgate.model.lease import LeasedType, LockedRow
+from headgate.model.lease import AT_ONCE, LeasedType, LockedRow
 from headgate.model.states import ITEM, ItemEdge, ItemState
 from tests.unit.model.test_item import make_item
 from tests.unit.values import NOW

@@ -14,7 +14,7 @@ from headgate.model.delivery import (
     SendOutcome,
     TargetRefusal,
 )
-from headgate.model.lease import NOW as AT_ONCE
+from headgate.model.lease import AT_ONCE
 from headgate.model.states import DeliveryState
 from headgate.policy.deliveries import (
     BACKOFF_S_MAX,

@@ -29,7 +29,7 @@ from headgate.flow.step.connector_bug import classify, log_bug
 from headgate.model import item as change
 from headgate.model.item import Document, Item, ItemChange
 from headgate.model.job import Job, Lane, Progress
-from headgate.model.lease import NOW
+from headgate.model.lease import AT_ONCE
 from headgate.model.states import ITEM, ItemState
 from headgate.policy import items as policy
 from headgate.policy.items import (
@@ -112,7 +112,7 @@ async def fetch_due(
         raise error
     if error is not None or len(claimed) == limit:
         # A batch that was full or ended early may have left due items.
-        return FetchedItems(items=done, wait=NOW, error=error)
+        return FetchedItems(items=done, wait=AT_ONCE, error=error)
     due_s = await items.next_due_s(collection, connection_id, lane=lane)
     if due_s is None:
         return FetchedItems(items=done, wait=None)
@@ -319,7 +319,7 @@ class JobItems:
 # ---- for operators -----------------------------------------------------------------------------
 
 
-async def reset_item(items: ItemStore, item_id: str, *, after: timedelta = NOW) -> Item:
+async def reset_item(items: ItemStore, item_id: str, *, after: timedelta = AT_ONCE) -> Item:
     """Reset an item, so that it is fetched at once or after a while; any claim on it ends."""
     for _ in range(CHANGE_TRIES_MAX):
         reset = await items.settle(change.reset(await items.get(item_id), after=after))

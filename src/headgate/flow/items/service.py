@@ -13,7 +13,7 @@ from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.registry import Collection, Sync, auth_of, title_of
 from headgate.flow.runtime import Runtime
 from headgate.model.item import Item
-from headgate.model.lease import NOW
+from headgate.model.lease import AT_ONCE
 from headgate.model.states import ConnectionState, ItemState
 from headgate.ports.items import (
     Deletion,
@@ -125,7 +125,7 @@ class Items:
         item_id: str,
         *,
         user_id: str | None = None,
-        after: timedelta = NOW,
+        after: timedelta = AT_ONCE,
         fetch: bool = True,
     ) -> Item:
         """Reset an item, so that it is fetched at once or after a while; any claim on it ends.

@@ -9,7 +9,7 @@ from headgate.base.encoding import Json
 from headgate.model import change
 from headgate.model.change import ChunkResult, JobChange
 from headgate.model.job import Job, Progress, Summary
-from headgate.model.lease import NOW
+from headgate.model.lease import AT_ONCE
 from headgate.model.pace import Effort
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus
@@ -72,7 +72,7 @@ def commit_chunk(
         return change.succeed(job, result, data), work
     if chunk.error is not None:
         return change.cut_short(job, result, data), work
-    if day is None and chunk.wait is not None and chunk.wait > NOW:
+    if day is None and chunk.wait is not None and chunk.wait > AT_ONCE:
         return change.rest(job, result, data, after=chunk.wait), work
     return (change.rest if slice_over else change.advance)(job, result, data), work
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from headgate.model.worker import Abilities, Worker
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.rows import RowCodec, plain
 from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
@@ -50,7 +50,7 @@ class DynamoWorkers:
         alive = [each for each in workers if each.expires_at > now]
         return sorted(alive, key=lambda each: (each.started_at, each.id))
 
-    async def _worker_items(self) -> list[Item]:
+    async def _worker_items(self) -> list[Attributes]:
         return await self.table.query_all(KeyRange(pk=keys.WORKERS), limit=_WORKERS_MAX)
 
     async def prune_workers(self) -> int:

@@ -22,7 +22,7 @@ from headgate.base.coalesce import Coalescer
 from headgate.base.errors import StoreUnavailable
 from headgate.model.budget import PER_S_MAX, Ledger, to_ms
 from headgate.store.dynamodb.engine import keys as item_keys
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.definition import TTL
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.table import DynamoTable
@@ -175,7 +175,7 @@ class DynamoLedgers:
 
 def _put(key: str, before: _Written, after: _Written, ends: int) -> Put:
     pk, sk = item_keys.ledger(key)
-    item: Item = {
+    item: Attributes = {
         "pk": pk,
         "sk": sk,
         "ledger": after.encoded,
@@ -187,7 +187,7 @@ def _put(key: str, before: _Written, after: _Written, ends: int) -> Put:
     return Put(item=item, condition="#version = :seen", values={"seen": before.version})
 
 
-def _written(item: Item | None) -> _Written:
+def _written(item: Attributes | None) -> _Written:
     return _Written(None, None) if item is None else _Written(item["version"], item["ledger"])
 
 

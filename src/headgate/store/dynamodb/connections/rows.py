@@ -9,7 +9,7 @@ from headgate.model.connection import Connection, ConnectionReason, SealedCreden
 from headgate.model.states import CONNECTION, ConnectionEdge
 from headgate.ports.connections.store import NewConnection, Renewal, SealedConnection
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.catalogue import listed
 from headgate.store.dynamodb.engine.rows import RowCodec, only_set
 from headgate.store.dynamodb.engine.writes import IS_NEW, Put, Update, Write, set_and_remove
@@ -17,7 +17,7 @@ from headgate.store.dynamodb.engine.writes import IS_NEW, Put, Update, Write, se
 #: Connections among the rows that can be listed.
 KIND = "connection"
 CODEC = RowCodec(Connection)
-NO_LEASE: Item = {"lease_holder": None, "lease_until": None}
+NO_LEASE: Attributes = {"lease_holder": None, "lease_until": None}
 
 
 def new_connection(new: NewConnection, now: datetime) -> Connection:
@@ -64,7 +64,7 @@ def unique_writes(connection: Connection) -> list[Write]:
     return [Put(item=item, condition=IS_NEW)]
 
 
-def update_item(item: Item, written: Item) -> Update:
+def update_item(item: Attributes, written: Attributes) -> Update:
     """The write of a changed connection, if nobody has written it since it was read."""
     changed = {**written, "revision": item["revision"] + 1}
     return Update(
@@ -75,7 +75,7 @@ def update_item(item: Item, written: Item) -> Update:
     )
 
 
-def sealed_item(sealed: SealedCredentials) -> Item:
+def sealed_item(sealed: SealedCredentials) -> Attributes:
     """The attributes of encrypted credentials."""
     return {
         "sealed_access": sealed.access,
@@ -84,7 +84,7 @@ def sealed_item(sealed: SealedCredentials) -> Item:
     }
 
 
-def to_sealed(item: Item) -> SealedConnection:
+def to_sealed(item: Attributes) -> SealedConnection:
     """The connection and the credentials of an item."""
     sealed = SealedCredentials(
         access=item["sealed_access"], refresh=item.get("sealed_refresh"), key_id=item["key_id"]

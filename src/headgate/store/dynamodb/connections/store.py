@@ -39,7 +39,7 @@ from headgate.store.dynamodb.connections.rows import (
 )
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.catalogue import iterate, take
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.keys import time_text
@@ -53,7 +53,7 @@ TRIES_MAX = 10
 ACCOUNT_USERS_MAX = USER_CONNECTIONS_MAX = 10_000
 
 #: The attributes that a change sets at a time, of the connection as it is; None: nothing changes.
-ItemChange = Callable[[Item, datetime], Item | None]
+AttributeChange = Callable[[Attributes, datetime], Attributes | None]
 
 
 class DynamoConnections:
@@ -184,7 +184,7 @@ class DynamoConnections:
         """Follow an edge of the state machine; nothing changes in its target state."""
         edge = CONNECTION.edge(edge_name)
 
-        def steer(item: Item, now: datetime) -> Item | None:
+        def steer(item: Attributes, now: datetime) -> Attributes | None:
             if item["state"] == edge.target.value:
                 return None
             if CODEC.from_item(item).state not in edge.sources:
@@ -231,7 +231,7 @@ class DynamoConnections:
     ) -> bool:
         """Take the lease if nobody has it and the credentials have not changed."""
 
-        def take_lease(item: Item, now: datetime) -> Item | None:
+        def take_lease(item: Attributes, now: datetime) -> Attributes | None:
             is_free = item.get("lease_until", "") <= time_text(now)
             if item["version"] != version or not is_free:
                 return None
@@ -251,7 +251,7 @@ class DynamoConnections:
     ) -> Connection | None:
         """Store the credentials with which the provider renewed these."""
 
-        def renew(item: Item, now: datetime) -> Item | None:
+        def renew(item: Attributes, now: datetime) -> Attributes | None:
             if item["version"] != version:
                 return None
             after = replace(renewed(CODEC.from_item(item), renewal, now), error=None)
@@ -270,7 +270,7 @@ class DynamoConnections:
         """Record that the provider refuses these credentials."""
         edge = CONNECTION.edge(ConnectionEdge.REFUSE)
 
-        def refuse(item: Item, now: datetime) -> Item | None:
+        def refuse(item: Attributes, now: datetime) -> Attributes | None:
             before = CODEC.from_item(item)
             if before.version != version or before.state not in edge.sources:
                 return None
@@ -295,7 +295,7 @@ class DynamoConnections:
         return sum(await gather(self._reseal(each) for each in batch))
 
     async def _reseal(self, resealed: ResealedCredentials) -> bool:
-        def reseal(item: Item, now: datetime) -> Item | None:
+        def reseal(item: Attributes, now: datetime) -> Attributes | None:
             seen = (item["version"], item["key_id"])
             # The version stays: a worker that renews them meanwhile stores the only valid tokens.
             return (
@@ -315,7 +315,7 @@ class DynamoConnections:
 
     # ---- items ---------------------------------------------------------------------------------
 
-    async def _get(self, connection_id: str, user_id: str | None) -> Item:
+    async def _get(self, connection_id: str, user_id: str | None) -> Attributes:
         item = await self._table.get(keys.connection(connection_id))
         if item is None or (user_id is not None and item["user_id"] != user_id):
             raise NotFound(f"there is no connection {connection_id!r}")
@@ -327,8 +327,8 @@ class DynamoConnections:
         return [CODEC.from_item(item) for item in there if item is not None]
 
     async def _change(
-        self, connection_id: str, change: ItemChange, user_id: str | None = None
-    ) -> tuple[Item, bool]:
+        self, connection_id: str, change: AttributeChange, user_id: str | None = None
+    ) -> tuple[Attributes, bool]:
         """Change the connection's item; returns it, and whether this changed anything."""
         for _ in range(TRIES_MAX):
             item = await self._get(connection_id, user_id)
@@ -343,7 +343,9 @@ class DynamoConnections:
             return after, True
         raise keeps_changing(connection_id)
 
-    async def _change_if_there(self, connection_id: str, change: ItemChange) -> Item | None:
+    async def _change_if_there(
+        self, connection_id: str, change: AttributeChange
+    ) -> Attributes | None:
         """The changed item; None if there is none, or nothing changed."""
         try:
             item, changed = await self._change(connection_id, change)

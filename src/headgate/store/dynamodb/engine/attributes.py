@@ -10,7 +10,7 @@ from typing import Any
 
 from headgate.base.errors import StoreError
 
-Item = dict[str, Any]
+Attributes = dict[str, Any]
 #: The partition key and the sort key of an item.
 Key = tuple[str, str]
 
@@ -74,7 +74,7 @@ def from_attribute(attribute: Mapping[str, Any]) -> Any:
             return value
 
 
-def from_attributes(attributes: Mapping[str, Any]) -> Item:
+def from_attributes(attributes: Mapping[str, Any]) -> Attributes:
     """The item of these attribute values."""
     return {name: from_attribute(value) for name, value in attributes.items()}
 

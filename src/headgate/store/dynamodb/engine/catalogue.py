@@ -7,7 +7,7 @@ rows themselves are read from the table, so that what is listed is what is there
 from collections.abc import AsyncIterator, Callable
 
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item, key_of
+from headgate.store.dynamodb.engine.attributes import Attributes, key_of
 from headgate.store.dynamodb.engine.definition import BY_SYNC, index_keys
 from headgate.store.dynamodb.engine.merge import query_shards
 from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
@@ -16,14 +16,14 @@ from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
 PAGE = 100
 
 
-def listed(kind: str, row_id: str) -> Item:
+def listed(kind: str, row_id: str) -> Attributes:
     """The attributes that put a row among all of its kind."""
     return keys.in_index(BY_SYNC, keys.join("all", kind, keys.shard_of(row_id)), row_id)
 
 
 async def iterate(
     table: DynamoTable, kind: str, *, after: str | None = None, page: int = PAGE
-) -> AsyncIterator[Item]:
+) -> AsyncIterator[Attributes]:
     """The rows of the kind in the order of their ids, those after the id `after`."""
     sort_key = index_keys(BY_SYNC)[1]
     while True:
@@ -45,10 +45,13 @@ async def iterate(
 
 
 async def take(
-    rows: AsyncIterator[Item], limit: int, *, where: Callable[[Item], bool] = lambda item: True
-) -> list[Item]:
+    rows: AsyncIterator[Attributes],
+    limit: int,
+    *,
+    where: Callable[[Attributes], bool] = lambda item: True,
+) -> list[Attributes]:
     """The first `limit` of these rows for which `where` is true."""
-    found: list[Item] = []
+    found: list[Attributes] = []
     if limit > 0:
         async for item in rows:
             if where(item):

@@ -16,7 +16,7 @@ from botocore.exceptions import (
 )
 
 from headgate.base.errors import SchemaBehind, StoreError, StoreUnavailable
-from headgate.store.dynamodb.engine.attributes import Item, from_attributes
+from headgate.store.dynamodb.engine.attributes import Attributes, from_attributes
 
 #: It was refused, so nothing was written: the same request may be sent again after a while.
 THROTTLED = frozenset(
@@ -58,7 +58,7 @@ NO_CREDENTIALS_TEXT = "there are no credentials of AWS: set AWS_PROFILE, or log 
 class ConditionFailed(Exception):
     """A condition did not hold, and nothing was written."""
 
-    def __init__(self, found: Sequence[Item | None], failed: Sequence[bool]) -> None:
+    def __init__(self, found: Sequence[Attributes | None], failed: Sequence[bool]) -> None:
         """Say of each write whether its condition failed, and which item was found, if any."""
         super().__init__("a condition did not hold")
         self.found = found
@@ -120,6 +120,6 @@ def translate(error: ClientError, table: str) -> StoreError:
     return StoreError(f"DynamoDB refused a request: {error}")
 
 
-def _found(reason: Mapping[str, Any]) -> Item | None:
+def _found(reason: Mapping[str, Any]) -> Attributes | None:
     item = reason.get("Item")
     return from_attributes(item) if item else None

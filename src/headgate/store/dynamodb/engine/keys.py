@@ -6,7 +6,7 @@ A key's parts are joined by `#`; a `#` within a part is escaped, so that no two 
 from datetime import UTC, date, datetime
 from hashlib import blake2b
 
-from headgate.store.dynamodb.engine.attributes import Item, Key
+from headgate.store.dynamodb.engine.attributes import Attributes, Key
 from headgate.store.dynamodb.engine.definition import SHARDS, index_keys
 
 #: Sorts after every character that is written here.
@@ -38,7 +38,7 @@ def time_text(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def in_index(index: str, pk: str, sk: str) -> Item:
+def in_index(index: str, pk: str, sk: str) -> Attributes:
     """The attributes that put an item into an index."""
     return dict(zip(index_keys(index), (pk, sk), strict=True))
 

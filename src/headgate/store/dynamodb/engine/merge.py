@@ -5,14 +5,14 @@ from heapq import merge
 from itertools import islice
 
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.definition import index_keys
 from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
 
 
 async def query_shards(
     table: DynamoTable, index: str, shards: Sequence[KeyRange], *, limit: int
-) -> list[Item]:
+) -> list[Attributes]:
     """The first `limit` items of these ranges of an index, in the order of its sort key."""
     found = await gather(table.query_all(each, limit=limit) for each in shards)
     sk = index_keys(index)[1]

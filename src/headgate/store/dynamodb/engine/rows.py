@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_
 import msgspec
 
 from headgate.base.encoding import from_json, to_json
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.keys import time_text
 
 AnyStruct = TypeVar("AnyStruct")
@@ -39,7 +39,7 @@ class RowCodec(Generic[AnyStruct]):
         }
         self._as_json = frozenset(name for name in self.fields if not _is_plain(hints[name]))
 
-    def to_item(self, row: AnyStruct, names: Iterable[str] | None = None) -> Item:
+    def to_item(self, row: AnyStruct, names: Iterable[str] | None = None) -> Attributes:
         """The attributes of a row, or of these fields of it; None where there is to be none."""
         return {
             name: self.to_value(name, getattr(row, name))
@@ -75,7 +75,7 @@ def plain(value: Any) -> Any:
             return value
 
 
-def only_set(item: Item) -> Item:
+def only_set(item: Attributes) -> Attributes:
     """The attributes that are not None."""
     return {name: value for name, value in item.items() if value is not None}
 

@@ -10,7 +10,7 @@ import msgspec
 from headgate.base.errors import SchemaBehind, StoreError, StoreUnavailable
 from headgate.store.dynamodb.engine.at_once import gather
 from headgate.store.dynamodb.engine.attributes import (
-    Item,
+    Attributes,
     ItemTooLarge,
     Key,
     can_exist,
@@ -47,8 +47,8 @@ _CREATE_LOOK_S = 0.5
 class QueryPage(msgspec.Struct, frozen=True):
     """Items of a query in their order, and where to go on; None: there are no more."""
 
-    items: list[Item]
-    after: Item | None
+    items: list[Attributes]
+    after: Attributes | None
 
 
 class KeyRange(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class DynamoTable:
 
     # ---- reading -------------------------------------------------------------------------------
 
-    async def get(self, key: Key) -> Item | None:
+    async def get(self, key: Key) -> Attributes | None:
         """The item under the key, as it is now."""
         if not can_exist(key):
             return None
@@ -161,7 +161,7 @@ class DynamoTable:
 
     async def get_many(
         self, keys: Sequence[Key], attributes: Sequence[str] | None = None
-    ) -> dict[Key, Item]:
+    ) -> dict[Key, Attributes]:
         """The items under these keys, as they are now; any number of them.
 
         With `attributes`, only these and the key of each.
@@ -175,12 +175,12 @@ class DynamoTable:
 
     async def _get_some(
         self, keys: Sequence[Key], attributes: Sequence[str] | None
-    ) -> Sequence[Item]:
+    ) -> Sequence[Attributes]:
         request: dict[str, Any] = {"ConsistentRead": True}
         if attributes is not None:
             names = ", ".join(f"#{name}" for name in ("pk", "sk", *attributes))
             request |= expression_parameters({"ProjectionExpression": names}, {})
-        items: list[Item] = []
+        items: list[Attributes] = []
         left = [to_key(key) for key in keys]
         for number in range(TRIES_MAX):
             wanted = {self.name: {"Keys": left, **request}}
@@ -194,7 +194,7 @@ class DynamoTable:
         raise StoreUnavailable("DynamoDB leaves reads of a batch undone")
 
     async def query(
-        self, which: KeyRange, *, limit: int | None = None, after: Item | None = None
+        self, which: KeyRange, *, limit: int | None = None, after: Attributes | None = None
     ) -> QueryPage:
         """One page of a partition, of at most `limit` items or one megabyte; then after it."""
         request = which.parameters()
@@ -211,10 +211,10 @@ class DynamoTable:
             from_attributes(last) if last else None,
         )
 
-    async def query_all(self, which: KeyRange, *, limit: int) -> list[Item]:
+    async def query_all(self, which: KeyRange, *, limit: int) -> list[Attributes]:
         """The first `limit` items of a partition that match, in as many pages as it takes."""
-        items: list[Item] = []
-        after: Item | None = None
+        items: list[Attributes] = []
+        after: Attributes | None = None
         # With a filter, a page holds as many as are read, not as many as match. Most do, so the
         # first page is no larger than without; if they do not, the pages grow up to a maximum.
         at_most = limit
@@ -240,7 +240,7 @@ class DynamoTable:
 
     # ---- writing -------------------------------------------------------------------------------
 
-    async def write(self, write: Put | Update | Delete) -> Item | None:
+    async def write(self, write: Put | Update | Delete) -> Attributes | None:
         """Make one write; returns the item after an Update, and the one before a Delete.
 
         Raises ConditionFailed, and StoreUnavailable if it may or may not have taken effect.

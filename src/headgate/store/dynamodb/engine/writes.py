@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headgate.store.dynamodb.engine.attributes import (
-    Item,
+    Attributes,
     Key,
     check_item,
     check_key,
@@ -65,7 +65,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
 class Put(Write, frozen=True, kw_only=True):
     """Writes a whole item."""
 
-    item: Item
+    item: Attributes
 
     @property
     def key(self) -> Key:
@@ -149,7 +149,7 @@ def expression_parameters(expressions: dict[str, str], values: dict[str, Any]) -
     return parameters
 
 
-def is_one_of(name: str, allowed: Sequence[str]) -> tuple[str, Item]:
+def is_one_of(name: str, allowed: Sequence[str]) -> tuple[str, Attributes]:
     """The condition that an attribute has one of these values, and the values by their names."""
     values = {f"{name}_{place}": value for place, value in enumerate(allowed)}
     named = [f":{each}" for each in values]
@@ -160,7 +160,7 @@ def is_one_of(name: str, allowed: Sequence[str]) -> tuple[str, Item]:
     return f"({' OR '.join(parts)})", values
 
 
-def set_and_remove(item: Item) -> str:
+def set_and_remove(item: Attributes) -> str:
     """The change that sets these attributes, to values of the same names, and removes the Nones."""
     kept = [f"#{name} = :{name}" for name, value in item.items() if value is not None]
     gone = [f"#{name}" for name, value in item.items() if value is None]

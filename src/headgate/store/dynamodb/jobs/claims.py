@@ -13,7 +13,7 @@ from headgate.ports.jobs.hints import DueJobs
 from headgate.ports.jobs.store import JobClaimResult
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import AT_ONCE_MAX, gather_most
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.definition import BY_STATE
 from headgate.store.dynamodb.engine.merge import query_shards
 from headgate.store.dynamodb.engine.rows import plain
@@ -95,7 +95,7 @@ class JobClaims(JobLeases):
         ]
         return DueJobs(due, now)
 
-    async def _find_due(self, lane: Lane, *, limit: int) -> tuple[list[Item], float | None]:
+    async def _find_due(self, lane: Lane, *, limit: int) -> tuple[list[Attributes], float | None]:
         """The entries of due jobs, at most so many, and seconds until the next is due."""
         now = self.table.now()
         entries = await query_shards(self.table, BY_STATE, self.pending_ranges(lane), limit=limit)
@@ -112,5 +112,5 @@ class JobClaims(JobLeases):
         ]
 
 
-def _job_id(entry: Item) -> str:
+def _job_id(entry: Attributes) -> str:
     return keys.unescape(str(entry["pk"]).removeprefix("job#"))

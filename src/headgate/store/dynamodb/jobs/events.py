@@ -13,7 +13,7 @@ from headgate.model.states import JobState
 from headgate.ports.jobs.store import LastEvent
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item, key_of, size_of
+from headgate.store.dynamodb.engine.attributes import Attributes, key_of, size_of
 from headgate.store.dynamodb.engine.definition import BY_AGE, index_keys
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.merge import query_shards
@@ -46,18 +46,18 @@ def append(
     return puts
 
 
-def age_of(job_id: str, at: datetime) -> Item:
+def age_of(job_id: str, at: datetime) -> Attributes:
     """The place in the index by age of a job whose oldest event is of that time."""
     partition = keys.join("events", keys.shard_of(job_id))
     return keys.in_index(BY_AGE, partition, keys.join(keys.time_text(at), job_id))
 
 
-def is_aged(item: Item) -> bool:
+def is_aged(item: Attributes) -> bool:
     """Whether a job's item is in the index by age: whether it has events that are kept."""
     return item.get(_AGE_PK) is not None
 
 
-def _events_of(item: Item, job_id: str) -> list[JobEvent]:
+def _events_of(item: Attributes, job_id: str) -> list[JobEvent]:
     told = [from_json(text) for text in item["told"]]
     last, at = int(item["sk"].rpartition("#")[2]), datetime.fromisoformat(item["at"])
     events = []
@@ -67,9 +67,9 @@ def _events_of(item: Item, job_id: str) -> list[JobEvent]:
     return events
 
 
-def _older(items: Sequence[Item], before: str, limit: int) -> list[Item]:
+def _older(items: Sequence[Attributes], before: str, limit: int) -> list[Attributes]:
     """The first of a job's event items that are old: of at most `limit` events, or one item."""
-    old: list[Item] = []
+    old: list[Attributes] = []
     gone = 0
     for item in items:
         gone += len(item["told"])
@@ -107,7 +107,7 @@ class DynamoEvents:
         shards = [KeyRange(pk=each, last=before, index=BY_AGE) for each in keys.shards("events")]
         left = limit
 
-        async def prune(entry: Item) -> int:
+        async def prune(entry: Attributes) -> int:
             """Delete those of a job's oldest events that were told before then."""
             nonlocal left
             if left <= 0:
@@ -130,9 +130,9 @@ class DynamoEvents:
         found = await query_shards(self.table, BY_AGE, shards, limit=limit)
         return sum(await gather(prune(entry) for entry in found))
 
-    async def _move_age(self, job: Item, left: Sequence[Item]) -> None:
+    async def _move_age(self, job: Attributes, left: Sequence[Attributes]) -> None:
         """Write of which time a job's oldest event is now."""
-        age: Item = {_AGE_PK: None, _AGE_SK: None}
+        age: Attributes = {_AGE_PK: None, _AGE_SK: None}
         if left:
             age = age_of(job["id"], datetime.fromisoformat(left[0]["at"]))
         update = Update(

@@ -8,7 +8,7 @@ from headgate.model.states import JOB, JobState
 from headgate.ports.jobs.store import JobFilter
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.definition import (
     BY_CONNECTION,
     BY_STATE,
@@ -120,10 +120,10 @@ class JobLists(JobClaims):
         ranges = [KeyRange(pk=each, index=BY_STATE) for each in partitions]
         return await count_shards(self.table, ranges)
 
-    async def _claimed_entries(self) -> list[Item]:
+    async def _claimed_entries(self) -> list[Attributes]:
         return await query_shards(self.table, BY_STATE, self._claimed_shards(), limit=COUNT_MAX)
 
-    async def breaker_entries(self) -> list[Item]:
+    async def breaker_entries(self) -> list[Attributes]:
         """The jobs of this application's syncs that the breaker has paused, as index entries."""
         raise NotImplementedError
 
@@ -157,6 +157,6 @@ def _matches(job: Job, wanted: JobFilter) -> bool:
     return not wanted.states or job.state in wanted.states
 
 
-def _id_of(entry: Item, index: str, prefix: str) -> str:
+def _id_of(entry: Attributes, index: str, prefix: str) -> str:
     sk = str(entry[index_keys(index)[1]]).removeprefix(prefix)
     return keys.unescape(sk)

@@ -13,7 +13,7 @@ from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.definition import BY_STATE
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.merge import query_shards
@@ -56,7 +56,7 @@ class JobRecovery(JobLists):
         items = await self.table.query_all(KeyRange(pk=keys.BREAKERS), limit=PROVIDERS_MAX)
         return [item["sk"] for item in items]
 
-    async def _probes(self) -> list[Item]:
+    async def _probes(self) -> list[Attributes]:
         return await self.table.query_all(KeyRange(pk=keys.PROBES), limit=PROVIDERS_MAX)
 
     async def _unprobed(self) -> list[str]:
@@ -136,7 +136,7 @@ class JobRecovery(JobLists):
             return False
         return True
 
-    async def breaker_entries(self) -> list[Item]:
+    async def breaker_entries(self) -> list[Attributes]:
         """The jobs of this application's syncs that the breaker has paused, as index entries."""
         found = await gather(
             query_shards(self.table, BY_STATE, self._shut_ranges(provider), limit=COUNT_MAX)

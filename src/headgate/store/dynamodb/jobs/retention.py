@@ -10,7 +10,7 @@ from headgate.model.job import Job
 from headgate.model.states import JobState
 from headgate.ports.jobs.store import JobFilter, PrunedJobs
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item, key_of
+from headgate.store.dynamodb.engine.attributes import Attributes, key_of
 from headgate.store.dynamodb.engine.definition import BY_SYNC
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.merge import query_shards
@@ -98,7 +98,7 @@ class JobRetention(JobRecovery):
             last=keys.event_sk(10**12 - 1),
             keys_only=True,
         )
-        after: Item | None = None
+        after: Attributes | None = None
         while True:
             page = await self.table.query(which, after=after)
             await self.table.delete_many([key_of(item) for item in page.items])

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from headgate.model.job import Job, Reason
 from headgate.model.states import JOB, JobState
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.definition import BY_CONNECTION, BY_STATE, BY_SYNC, BY_USER
 
 #: The statuses of `HistoricalJobs`, and one more: what was cancelled cannot be retried.
@@ -31,7 +31,7 @@ def historical_time(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def fixed_attributes(job: Job) -> Item:
+def fixed_attributes(job: Job) -> Attributes:
     """The attributes of a job that never change, besides its columns."""
     shard = keys.shard_of(job.id)
     entry = keys.join("job", job.id)
@@ -46,7 +46,7 @@ def fixed_attributes(job: Job) -> Item:
     }
 
 
-def changing_attributes(job: Job) -> Item:
+def changing_attributes(job: Job) -> Attributes:
     """The attributes of a job that follow from its state, besides its columns."""
     cursor_date, attempted_at = job.cursor_date, job.attempted_at
     return {
@@ -58,7 +58,7 @@ def changing_attributes(job: Job) -> Item:
     }
 
 
-def place_by_state(job: Job) -> Item:
+def place_by_state(job: Job) -> Attributes:
     """The job's place in the index by state: for what happens next, at the time when it does."""
     shard = keys.shard_of(job.id)
     match job.state:

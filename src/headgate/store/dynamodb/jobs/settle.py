@@ -18,7 +18,7 @@ from headgate.model.job import Job, Reason
 from headgate.model.states import JOB, JobState
 from headgate.ports.jobs.store import ChunkWork
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item, Key
+from headgate.store.dynamodb.engine.attributes import Attributes, Key
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.rows import plain
 from headgate.store.dynamodb.engine.table import (
@@ -57,7 +57,7 @@ class JobLeases(DynamoLeases[Job, JobChange, ChunkWork]):
         """The key of a job."""
         return keys.job(row_id)
 
-    def index(self, row: Job) -> Item:
+    def index(self, row: Job) -> Attributes:
         """The attributes of a job that follow from its state."""
         return changing_attributes(row)
 
@@ -65,7 +65,7 @@ class JobLeases(DynamoLeases[Job, JobChange, ChunkWork]):
         """When the claim on a job ends by itself."""
         return claim_ends_at(row) if row.state in JOB.claimed else None
 
-    def fence(self, settlement: _Settlement) -> tuple[str, Item]:
+    def fence(self, settlement: _Settlement) -> tuple[str, Attributes]:
         """The condition that the job is as it was read, and that nothing was told of it since."""
         return unchanged(settlement.item, [*self._seen, events.EVENTS])
 

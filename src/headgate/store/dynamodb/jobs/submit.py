@@ -4,18 +4,19 @@ Both are items that exist while they hold, written in the same transaction as th
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.change import JOBS
 from headgate.model.job import EventKind, Job, Reason
+from headgate.model.lease import AT_ONCE
 from headgate.model.states import JobState
 from headgate.ports.jobs.store import NewJob, SubmitResult
 from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.ports.signal import SignalHint
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.rows import RowCodec, only_set
 from headgate.store.dynamodb.engine.table import DynamoTable
@@ -25,7 +26,6 @@ from headgate.store.dynamodb.jobs.rows import changing_attributes, fixed_attribu
 
 _TRIES_MAX = 3
 _CODEC = RowCodec(JOBS.row)
-_ZERO = timedelta(0)
 
 
 class JobSubmission:
@@ -116,7 +116,7 @@ def _new_row(new: NewJob, now: datetime) -> Job:
         state=JobState.PENDING,
         reason=Reason.QUEUED,
         provider=new.source,
-        wake_at=now + max(new.delay, _ZERO),
+        wake_at=now + max(new.delay, AT_ONCE),
         created_at=now,
         updated_at=now,
     )
@@ -124,7 +124,7 @@ def _new_row(new: NewJob, now: datetime) -> Job:
 
 def _writes(new: NewJob, job: Job) -> list[Write]:
     pk, sk = keys.job(job.id)
-    item: Item = {
+    item: Attributes = {
         "pk": pk,
         "sk": sk,
         **_CODEC.to_item(job),
@@ -147,5 +147,5 @@ def _writes(new: NewJob, job: Job) -> list[Write]:
     return writes
 
 
-def _lock_item(pk: str, sk: str, job: Job) -> Item:
+def _lock_item(pk: str, sk: str, job: Job) -> Attributes:
     return {"pk": pk, "sk": sk, "job_id": job.id}

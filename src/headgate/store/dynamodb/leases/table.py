@@ -13,10 +13,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from headgate.base.errors import HeadgateError, NotFound, StoreError, StoreUnavailable
-from headgate.model.lease import NOW, AnyChange, Claim, LeasedType, Row
+from headgate.model.lease import AT_ONCE, AnyChange, Claim, LeasedType, Row
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item, Key, check_size, item_size
+from headgate.store.dynamodb.engine.attributes import Attributes, Key, check_size, item_size
 from headgate.store.dynamodb.engine.definition import BY_STATE, index_keys
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.merge import query_shards
@@ -40,13 +40,13 @@ class Settlement(msgspec.Struct, Generic[Row, AnyChange, Payload]):
 
     change: AnyChange
     row: Row
-    item: Item
+    item: Attributes
     payload: Payload | None
     now: datetime
     #: What is written in the same transaction.
     writes: list[Write] = []
     #: Attributes of the item besides the columns of the row.
-    more: Item = {}
+    more: Attributes = {}
 
 
 class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
@@ -71,7 +71,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
         """The key of a row."""
 
     @abstractmethod
-    def index(self, row: Row) -> Item:
+    def index(self, row: Row) -> Attributes:
         """The attributes that put a row into the indexes, and other attributes made from it.
 
         Those that it may have in another state are None.
@@ -92,7 +92,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
 
     # ---- claiming ------------------------------------------------------------------------------
 
-    def claimed_index(self, row_id: str, until: datetime) -> Item:
+    def claimed_index(self, row_id: str, until: datetime) -> Attributes:
         """The place of a claimed row among those whose lease ends, of all rows of the type."""
         partition = keys.join("claimed", self._kind.machine.name, keys.shard_of(row_id))
         return keys.in_index(BY_STATE, partition, keys.join(keys.time_text(until), row_id))
@@ -109,7 +109,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
         lease: timedelta,
         condition: str,
         values: Mapping[str, Any] = {},
-        more: Item | None = None,
+        more: Attributes | None = None,
         first: Sequence[str] = (),
     ) -> Row | None:
         """Claim one row in one write, if the condition holds; None if it does not.
@@ -120,7 +120,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
         now = self.table.now()
         sources = [state.value for state in self._kind.machine.claim.sources]
         named = {f"source_{place}": each for place, each in enumerate(sources)}
-        written: Item = {
+        written: Attributes = {
             "state": self._kind.machine.claim.target.value,
             "lease_until": plain(now + lease),
             "worker": worker,
@@ -183,7 +183,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
                 return state
         raise StoreUnavailable(f"the {self._kind.machine.name} {claim.id!r} keeps changing")
 
-    def _is_claimed(self, item: Item, token: int) -> bool:
+    def _is_claimed(self, item: Attributes, token: int) -> bool:
         return item["token"] == token and item["state"] in self._claimed
 
     # ---- the guarded write ---------------------------------------------------------------------
@@ -254,7 +254,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
             values={**written, **seen},
         )
 
-    def fence(self, settlement: Settlement[Row, AnyChange, Payload]) -> tuple[str, Item]:
+    def fence(self, settlement: Settlement[Row, AnyChange, Payload]) -> tuple[str, Attributes]:
         """The condition that the row is as it was read: state, token and what else was seen."""
         return unchanged(settlement.item, self._seen)
 
@@ -311,7 +311,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
             for row in await self.read_rows(entries)
             if row.worker == worker and row.lease_until is not None and row.lease_until > now
         ]
-        return len(await self.extend(theirs, lease=NOW))
+        return len(await self.extend(theirs, lease=AT_ONCE))
 
     async def next_sweep_s(self) -> float | None:
         """Seconds until the first claim ends by itself; None if nothing is claimed."""
@@ -325,7 +325,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
         first = time_of(entries[0])
         return max(0.0, (first - self.table.now()).total_seconds())
 
-    async def read_rows(self, entries: Sequence[Item]) -> list[Row]:
+    async def read_rows(self, entries: Sequence[Attributes]) -> list[Row]:
         """The rows of these entries of an index, as they are now, in the same order."""
         wanted = [(entry["pk"], entry["sk"]) for entry in entries]
         found = await self.table.get_many(wanted)
@@ -339,16 +339,16 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
         return self.codec.from_item(item)
 
 
-def time_of(entry: Item) -> datetime:
+def time_of(entry: Attributes) -> datetime:
     """The time at the beginning of an entry's sort key in `BY_STATE`."""
     text = str(entry[index_keys(BY_STATE)[1]]).partition("#")[0]
     return datetime.fromisoformat(text)
 
 
-def unchanged(item: Item, names: Sequence[str]) -> tuple[str, Item]:
+def unchanged(item: Attributes, names: Sequence[str]) -> tuple[str, Attributes]:
     """The condition that these attributes are as in the item, and its values."""
     conditions = [EXISTS]
-    seen: Item = {}
+    seen: Attributes = {}
     for name in names:
         if item.get(name) is None:
             conditions.append(f"attribute_not_exists(#{name})")
@@ -358,5 +358,5 @@ def unchanged(item: Item, names: Sequence[str]) -> tuple[str, Item]:
     return " AND ".join(conditions), seen
 
 
-def _only_index(item: Item, index: str) -> Item:
+def _only_index(item: Attributes, index: str) -> Attributes:
     return {name: item[name] for name in index_keys(index)}

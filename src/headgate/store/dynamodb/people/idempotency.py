@@ -18,7 +18,7 @@ from headgate.ports.people.idempotency import (
     StoredAnswer,
 )
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.definition import TTL
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.keys import time_text
@@ -98,11 +98,11 @@ class DynamoIdempotency:
             return
 
 
-def _ends(at: datetime) -> Item:
+def _ends(at: datetime) -> Attributes:
     return {"ends_at": time_text(at), TTL: int(at.timestamp())}
 
 
-def _answer(item: Item) -> StoredAnswer:
+def _answer(item: Attributes) -> StoredAnswer:
     headers = from_json(item["headers"])
     assert isinstance(headers, dict)
     return StoredAnswer(status=item["status"], headers=headers, body=zlib.decompress(item["body"]))

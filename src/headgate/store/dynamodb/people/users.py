@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from headgate.base.errors import NotFound, StoreUnavailable
 from headgate.model.user import LOGIN_EVERY, User
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.catalogue import iterate, listed, take
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.rows import RowCodec, only_set
@@ -25,7 +25,9 @@ _codec = RowCodec(User)
 UserChange = Callable[[User | None, datetime], User | None]
 
 
-def connect_write(item: Item | None, user_id: str, now: datetime, *, in_person: bool) -> Put | None:
+def connect_write(
+    item: Attributes | None, user_id: str, now: datetime, *, in_person: bool
+) -> Put | None:
     """The write for a user who connects; None if nothing changes.
 
     It makes the row, and counts as their login if they have none yet.
@@ -35,7 +37,7 @@ def connect_write(item: Item | None, user_id: str, now: datetime, *, in_person: 
     return _put(item, _logged_in(user, user_id, now)) if counts else None
 
 
-def _put(item: Item | None, user: User) -> Put:
+def _put(item: Attributes | None, user: User) -> Put:
     """The write of a user, on condition that nobody else has written them since."""
     pk, sk = keys.user(user.id)
     revision = 0 if item is None else item["revision"]

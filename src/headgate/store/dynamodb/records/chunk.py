@@ -12,7 +12,13 @@ from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts
 from headgate.ports.jobs.store import ChunkWork
 from headgate.store.dynamodb.engine import keys
-from headgate.store.dynamodb.engine.attributes import Item, ItemTooLarge, Key, check_item, check_key
+from headgate.store.dynamodb.engine.attributes import (
+    Attributes,
+    ItemTooLarge,
+    Key,
+    check_item,
+    check_key,
+)
 from headgate.store.dynamodb.engine.definition import BY_USER
 from headgate.store.dynamodb.engine.rows import plain
 from headgate.store.dynamodb.engine.table import DynamoTable
@@ -95,7 +101,7 @@ def _store(
         counts[became if by_this_chunk else "unchanged"] += 1
         return None
     counts[became] += 1
-    values: Item = {
+    values: Attributes = {
         "data": to_json(record.data),
         "hash": digest,
         "now": plain(now),

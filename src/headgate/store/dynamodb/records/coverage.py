@@ -7,7 +7,7 @@ from headgate.model.record import CoverageRow
 from headgate.ports.jobs.store import NewJob
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.rows import RowCodec
 from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
 
@@ -28,7 +28,9 @@ class DynamoCoverage:
         items = await self._days(sync, connection_id, start, end)
         return [_CODEC.from_item(item) for item in items]
 
-    async def _days(self, sync: str, connection_id: str, start: date, end: date) -> list[Item]:
+    async def _days(
+        self, sync: str, connection_id: str, start: date, end: date
+    ) -> list[Attributes]:
         if end < start:
             return []
         which = KeyRange(

@@ -11,7 +11,7 @@ from headgate.base.errors import Malformed, StoreUnavailable
 from headgate.model.job import Job
 from headgate.model.states import JOB, ReceiptState, words
 from headgate.store.dynamodb.engine import keys as catalogue
-from headgate.store.dynamodb.engine.attributes import Item, ItemTooLarge, Key, check_key
+from headgate.store.dynamodb.engine.attributes import Attributes, ItemTooLarge, Key, check_key
 from headgate.store.dynamodb.engine.errors import ConditionFailed
 from headgate.store.dynamodb.engine.table import TRANSACTION_ITEMS_MAX, DynamoTable
 from headgate.store.dynamodb.engine.writes import IS_NEW, Check, Put, Write
@@ -65,7 +65,7 @@ class DynamoReceipts:
         raise StoreUnavailable("others keep claiming the same records")
 
     async def _claim_free(
-        self, job: Job, stored_as: str, free: Mapping[Key, str], found: Mapping[Key, Item]
+        self, job: Job, stored_as: str, free: Mapping[Key, str], found: Mapping[Key, Attributes]
     ) -> bool:
         """Claim the records whose receipts are as they were found; False if some are not."""
         writes: list[Write] = []
@@ -94,7 +94,9 @@ class DynamoReceipts:
             return False
         return True
 
-    async def _receipt_states(self, job: Job, found: Mapping[Key, Item]) -> dict[str, ReceiptState]:
+    async def _receipt_states(
+        self, job: Job, found: Mapping[Key, Attributes]
+    ) -> dict[str, ReceiptState]:
         """The states of receipts. A claim counts if it is another job's, and that is at work."""
         open_items = [item for item in found.values() if item["state"] != ReceiptState.TAKEN]
         at_work = await self._chunks_at_work([item["job_id"] for item in open_items])

@@ -9,7 +9,7 @@ from headgate.model.record import Record, RecordRow, StoredRecord
 from headgate.ports.jobs.store import RecordFilter, RecordPosition, RecordRows
 from headgate.store.dynamodb.engine import keys as catalogue
 from headgate.store.dynamodb.engine.at_once import gather
-from headgate.store.dynamodb.engine.attributes import Item
+from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.definition import BY_USER
 from headgate.store.dynamodb.engine.rows import plain
 from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
@@ -36,7 +36,7 @@ class DynamoRecords:
 
     async def _read_records(
         self, sync: str, connection_id: str, *, after: str | None, limit: int
-    ) -> list[Item]:
+    ) -> list[Attributes]:
         """The next records; one more is read for `after`."""
         first = None if after is None else catalogue.own_key(after)
         which = KeyRange(pk=catalogue.records(sync, connection_id), first=first)
@@ -83,7 +83,7 @@ class DynamoRecords:
 
     async def _under(
         self, sync: str, connection_id: str, wanted: Sequence[str], attribute: str
-    ) -> dict[str, Item]:
+    ) -> dict[str, Attributes]:
         places = [catalogue.record(sync, connection_id, key) for key in wanted]
         found = await self.table.get_many(places, [attribute])
         return {_key_of(item): item for item in found.values()}
@@ -133,7 +133,9 @@ class DynamoRecords:
         more = [RecordPosition(owner["sk"], None) for owner in mine[CONNECTIONS_MAX:]]
         return _page(rows, more[0] if more else None, limit)
 
-    async def _owners(self, which: RecordFilter, *, start: str | None, limit: int) -> list[Item]:
+    async def _owners(
+        self, which: RecordFilter, *, start: str | None, limit: int
+    ) -> list[Attributes]:
         """The connections whose records match, each with its user, in order from `start` on."""
         if which.user_id is not None and which.connection_id is None:
             # By the index: all owners of a sync are too many to look for one user's among them.
@@ -158,7 +160,7 @@ class DynamoRecords:
         *,
         room: int,
         at_most: int,
-    ) -> tuple[list[Item], int, RecordPosition | None]:
+    ) -> tuple[list[Attributes], int, RecordPosition | None]:
         """At most `room` matching ones of the next records, and how many were looked at.
 
         Besides, where these end; None: there are no more.
@@ -166,7 +168,7 @@ class DynamoRecords:
         if which.key_prefix is None and which.since is None and which.until is None:
             found = await self._read_records(which.sync, connection_id, after=after, limit=room)
             return found, 0, None
-        matching: list[Item] = []
+        matching: list[Attributes] = []
         looked = 0
         # A few at a time: those that do not match are not kept, and each may have 400 KB.
         while looked < at_most and len(matching) < room:
@@ -210,7 +212,7 @@ def _page(rows: list[RecordRow], end: RecordPosition | None, limit: int) -> Reco
     return RecordRows(rows, end)
 
 
-def _matches(item: Item, which: RecordFilter) -> bool:
+def _matches(item: Attributes, which: RecordFilter) -> bool:
     if which.key_prefix is not None and not _key_of(item).startswith(which.key_prefix):
         return False
     if which.since is not None and item["updated_at"] < plain(which.since):
@@ -218,7 +220,7 @@ def _matches(item: Item, which: RecordFilter) -> bool:
     return which.until is None or bool(item["updated_at"] < plain(which.until))
 
 
-def _row(sync: str, connection_id: str, item: Item, user_id: str) -> RecordRow:
+def _row(sync: str, connection_id: str, item: Attributes, user_id: str) -> RecordRow:
     return RecordRow(
         sync=sync,
         connection_id=connection_id,
@@ -230,11 +232,11 @@ def _row(sync: str, connection_id: str, item: Item, user_id: str) -> RecordRow:
     )
 
 
-def _key_of(item: Item) -> str:
+def _key_of(item: Attributes) -> str:
     return catalogue.from_own_key(item["sk"])
 
 
-def _data(item: Item) -> Any:
+def _data(item: Attributes) -> Any:
     return from_json(item["data"])
 
 

@@ -13,9 +13,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Interval, bindparam, func, literal, select
 
 from headgate.base.clock import Clock
+from headgate.model.lease import AT_ONCE
 from headgate.store.sql.engine.types import UtcTime
-
-ZERO = timedelta(0)
 
 
 class Moment:
@@ -30,7 +29,7 @@ class Moment:
         """Whether this is the server's time."""
         return self._now is None
 
-    def at(self, after: timedelta = ZERO) -> ColumnElement[datetime]:
+    def at(self, after: timedelta = AT_ONCE) -> ColumnElement[datetime]:
         """The time that is `after` from now."""
         if self._now is not None:
             return literal(self._now + after, UtcTime)

@@ -24,9 +24,10 @@ from sqlalchemy import (
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job
+from headgate.model.lease import AT_ONCE
 from headgate.ports.jobs.store import NewJob, SubmitResult
 from headgate.ports.signal import SignalHint
-from headgate.store.sql.engine.moment import ZERO, Moment, instant
+from headgate.store.sql.engine.moment import Moment, instant
 from headgate.store.sql.engine.prepared import prepare
 from headgate.store.sql.engine.statements import ROWS_MAX, insert_into
 from headgate.store.sql.jobs import events, queue
@@ -66,7 +67,7 @@ def submit(
 def _insert(
     tx: Connection, now: Moment, new: NewJob, syncs: Sequence[str], hint: SignalHint | None
 ) -> Job | None:
-    queued = new.delay <= ZERO and new.sync in syncs
+    queued = new.delay <= AT_ONCE and new.sync in syncs
     on_server = tx.dialect.name == "postgresql"
     statement = _submission(
         tx.dialect,
@@ -85,7 +86,7 @@ def _insert(
             "hint_name": None if hint is None else hint.name,
             **{f"new_{name}": value for name, value in values.items()},
             **bind_syncs(syncs),
-            **now.binds(delay=max(new.delay, ZERO)),
+            **now.binds(delay=max(new.delay, AT_ONCE)),
         },
     )
     if not found:

@@ -16,10 +16,11 @@ from sqlalchemy import (
 )
 
 from headgate.base.errors import Conflict, KeyReused
+from headgate.model.lease import AT_ONCE
 from headgate.ports.jobs.store import NewJob
 from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.store.sql.engine.many import BatchStatement, ValueAtPlace, by_place
-from headgate.store.sql.engine.moment import ZERO, Moment
+from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.jobs import queue
 from headgate.store.sql.jobs import rows as new_jobs
 from headgate.store.sql.jobs.rows import NewRow
@@ -50,10 +51,10 @@ def _insert(
     tx: Connection, at: datetime, created: Sequence[NewJob], syncs: Sequence[str]
 ) -> set[str]:
     """Insert jobs, in the queue or asleep; jobs of a user take consecutive turns."""
-    queued = [new for new in created if new.delay <= ZERO and new.sync in syncs]
+    queued = [new for new in created if new.delay <= AT_ONCE and new.sync in syncs]
     turns = queue.next_turns(tx, [(new.lane, new.user_id) for new in queued], syncs)
     turn_of = {new.id: turn for new, turn in zip(queued, turns, strict=True)}
-    rows = [NewRow(new, at, at + max(new.delay, ZERO), turn_of.get(new.id)) for new in created]
+    rows = [NewRow(new, at, at + max(new.delay, AT_ONCE), turn_of.get(new.id)) for new in created]
     return new_jobs.insert(tx, rows)
 
 
