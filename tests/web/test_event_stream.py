@@ -8,8 +8,8 @@ from sqlalchemy import Engine, event
 
 from headgate import Chunk, ChunkEvent, Context, Malformed, RetryPolicy
 from headgate.base.errors import StoreUnavailable
-from headgate.toolkit.api.event_stream import EventStreams
-from headgate.toolkit.api.job_stream import PAGE_EVENTS
+from headgate.toolkit.api.streams.event_stream import EventStreams
+from headgate.toolkit.api.streams.job_stream import PAGE_EVENTS
 from tests.web.callers import Served, history, on_server, problem, read_day, start, with_server
 from tests.web.streaming import STREAM, Got, Stream, events, frames, opened
 from tests.worlds import as_test

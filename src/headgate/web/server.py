@@ -19,11 +19,11 @@ from headgate.base.redact import describe_error
 from headgate.secrets.keys import KeyRing
 from headgate.secrets.links import Links
 from headgate.toolkit.api import problems
-from headgate.toolkit.api.event_stream import EventStreams
 from headgate.toolkit.api.idempotency import IdempotentRequests
-from headgate.toolkit.api.job_watch import JobWatch
 from headgate.toolkit.api.limits import FAILURES_PER_MIN, BodyLimit, Limits
 from headgate.toolkit.api.route import ApiContext
+from headgate.toolkit.api.streams.event_stream import EventStreams
+from headgate.toolkit.api.streams.job_watch import JobWatch
 from headgate.toolkit.site import Site
 from headgate.web import metrics
 from headgate.web.api import (

@@ -17,17 +17,7 @@ if TYPE_CHECKING:
         response_config,
         view_for_caller,
     )
-    from headgate.toolkit.api.event_stream import (
-        VARY,
-        AfterEvent,
-        EventStreamResponse,
-        LastEventId,
-        encode_frame,
-        events_response,
-        wants_stream,
-    )
     from headgate.toolkit.api.examples import JOB as JOB_EXAMPLE
-    from headgate.toolkit.api.job_stream import shown_to, stream_job
     from headgate.toolkit.api.jobs import (
         ACCEPTED,
         JOB_ID,
@@ -56,6 +46,16 @@ if TYPE_CHECKING:
         router,
         write_problems,
     )
+    from headgate.toolkit.api.streams.event_stream import (
+        VARY,
+        AfterEvent,
+        EventStreamResponse,
+        LastEventId,
+        encode_frame,
+        events_response,
+        wants_stream,
+    )
+    from headgate.toolkit.api.streams.job_stream import shown_to, stream_job
 else:
     __getattr__ = lazy_names(__name__)
 

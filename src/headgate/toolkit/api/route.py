@@ -18,10 +18,10 @@ from headgate.flow.users.api_keys import ApiKeys
 from headgate.model.api_key import Role
 from headgate.toolkit.api import bodies, idempotency, problems
 from headgate.toolkit.api.auth import KEY_HEADER, Caller, authenticate
-from headgate.toolkit.api.event_stream import EventStreams
 from headgate.toolkit.api.idempotency import IdempotentRequests
-from headgate.toolkit.api.job_watch import JobWatch
 from headgate.toolkit.api.limits import Limits
+from headgate.toolkit.api.streams.event_stream import EventStreams
+from headgate.toolkit.api.streams.job_watch import JobWatch
 from headgate.toolkit.site import Site
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]

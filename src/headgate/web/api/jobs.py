@@ -23,14 +23,6 @@ from headgate.toolkit.api.documents import (
     StartJob,
     view_for_caller,
 )
-from headgate.toolkit.api.event_stream import (
-    VARY,
-    AfterEvent,
-    LastEventId,
-    events_response,
-    wants_stream,
-)
-from headgate.toolkit.api.job_stream import end_frame, event_frame, shown_to, stream_job
 from headgate.toolkit.api.jobs import (
     ACCEPTED,
     JOB_ID,
@@ -55,6 +47,14 @@ from headgate.toolkit.api.route import (
     post_problems,
     router,
 )
+from headgate.toolkit.api.streams.event_stream import (
+    VARY,
+    AfterEvent,
+    LastEventId,
+    events_response,
+    wants_stream,
+)
+from headgate.toolkit.api.streams.job_stream import end_frame, event_frame, shown_to, stream_job
 from headgate.toolkit.paging import Page, page_of
 
 DAYS_MAX = 1000

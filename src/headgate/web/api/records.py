@@ -13,10 +13,10 @@ from headgate.flow.records.view import RecordPage, RecordView, shorten
 from headgate.ports.jobs.store import RecordFilter
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.documents import Name, Time
-from headgate.toolkit.api.event_stream import VARY, wants_stream
 from headgate.toolkit.api.jobs import NOT_MODIFIED, Limit
 from headgate.toolkit.api.models import model_of
 from headgate.toolkit.api.route import IfNoneMatch, TheApp, TheCaller, get_problems, router
+from headgate.toolkit.api.streams.event_stream import VARY, wants_stream
 
 #: Longer than any key that Postgres can have in its index, and than a cursor made of one.
 TEXT_LENGTH_MAX = 8_000

@@ -7,8 +7,8 @@ from fastapi import Request
 from headgate.flow.jobs.view import event_for_user
 from headgate.model.job import END_OF_EVENTS, Job, JobEvent
 from headgate.toolkit.api.auth import Caller, authenticate
-from headgate.toolkit.api.event_stream import EventStreamResponse, Pages, encode_frame
 from headgate.toolkit.api.route import ApiContext
+from headgate.toolkit.api.streams.event_stream import EventStreamResponse, Pages, encode_frame
 
 #: Events in memory at once, for each stream.
 PAGE_EVENTS = 100

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from headgate.base.clock import ManualClock
-from headgate.toolkit.api.event_stream import (
+from headgate.toolkit.api.problems import ProblemError
+from headgate.toolkit.api.streams.event_stream import (
     EventStreamResponse,
     EventStreams,
     Pages,
@@ -15,7 +16,6 @@ from headgate.toolkit.api.event_stream import (
     events_response,
     wants_stream,
 )
-from headgate.toolkit.api.problems import ProblemError
 
 CLOCK = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
 

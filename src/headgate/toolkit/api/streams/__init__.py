@@ -1,0 +1,1 @@
+"""Streams of events to clients: of a job, and of pages of rows."""
