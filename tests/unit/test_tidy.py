@@ -3,7 +3,7 @@
 import ast
 import re
 import tomllib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,12 @@ SOURCE = ROOT / "src/headgate"
 SANDBOXES = ROOT / "sandbox/src/headgate_sandbox"
 MODULES = sorted([*SOURCE.rglob("*.py"), *SANDBOXES.rglob("*.py")])
 LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX = 400, 70, 100
+#: The modules that a folder may have, by its room: as many as one takes in at a glance, and twice
+#: that where each is a page of its own.
+MODULES_MAX = {
+    **dict.fromkeys(("cli", "connectors", "flow", "loops", "ports", "store", "toolkit", "web"), 12),
+    **dict.fromkeys(("base", "model", "policy"), 24),
+}
 #: Larger, because what they hold is read together.
 LARGE_FILES = {
     "model/change.py",  # every constructor of a job's changes
@@ -96,6 +102,21 @@ def test_files_are_small_but_for_those_that_are_named() -> None:
         if len(path.read_text(encoding="utf-8").splitlines()) > LINES_MAX
     }
     assert large == LARGE_FILES
+
+
+def test_folders_are_small() -> None:
+    sizes = Counter(
+        path.parent.relative_to(SOURCE)
+        for path in MODULES
+        if path.is_relative_to(SOURCE)
+        and path.name != "__init__.py"
+        and "migrations" not in path.parts
+    )
+    assert {
+        folder.as_posix(): size
+        for folder, size in sizes.items()
+        if size > MODULES_MAX.get(folder.as_posix().partition("/")[0], size)
+    } == {}
 
 
 def test_functions_are_small_but_for_those_that_are_named(
