@@ -225,7 +225,6 @@ def run(functions: Functions, connections: list[str], *, days: int) -> int:
             await app.jobs.submit(
                 "days",
                 user_id=each,
-                connection_id=each,
                 mode=Mode.HISTORY,
                 start_date=LAST - timedelta(days=days - 1),
                 end_date=LAST,

@@ -404,9 +404,7 @@ class Play:
         while self.scenario.live_an_hour:
             await self.clock.sleep(self._rng.expovariate(self.scenario.live_an_hour / 3600))
             number += 1
-            await self._app.jobs.submit(
-                "live", user_id=f"live {number}", connection_id=f"live-{number}"
-            )
+            await self._app.jobs.submit("live", user_id=f"live {number}")
 
     def _request(self, user: str, last: date, days: int) -> JobRequest:
         return JobRequest(
@@ -415,7 +413,6 @@ class Play:
             destination=None if self.scenario.target is None else "target",
             start_date=last - timedelta(days=days - 1),
             end_date=last,
-            connection_id=user,
         )
 
     async def _start(self, user: str, last: date, days: int) -> Job:

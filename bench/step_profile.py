@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from operator import itemgetter
 from pathlib import PurePath
 
-from bench.peer_scripts.headgate_app import SYNC, USERS, make_app
+from bench.peer_scripts.headgate_app import SYNC, make_app
 from bench.peer_scripts.protocol import CHUNKS, STEPS, Jobs
 from bench.report import Report, is_quick
 from bench.workload import empty
@@ -62,12 +62,7 @@ async def _work(app: App, jobs: int, profiler: cProfile.Profile | None = None) -
     await empty(app)
     await app.jobs.submit_many(
         [
-            JobRequest(
-                sync=SYNC,
-                user_id=f"user-{number % USERS}",
-                connection_id=f"{STEPS}-{number}",
-                lane=Lane.HOT,
-            )
+            JobRequest(sync=SYNC, user_id=f"{STEPS}-{number}", lane=Lane.HOT)
             for number in range(jobs)
         ]
     )

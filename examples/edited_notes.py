@@ -1,7 +1,7 @@
 """A source that goes on where it stopped, skips what has not changed, and tells what it did.
 
 headgate worker --app examples.edited_notes:app
-headgate job submit notes --user ada --connection ada-1 --mode since
+headgate job submit notes --user ada --mode since
 """
 
 import headgate

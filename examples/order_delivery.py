@@ -69,7 +69,7 @@ app = headgate.App(
 async def main() -> None:
     """Deliver every order, and say how many."""
     async with app:
-        submitted = await app.jobs.submit("orders", user_id="ada", connection_id="shop-1")
+        submitted = await app.jobs.submit("orders", user_id="ada")
         supervisor = app.supervisor()
         await supervisor.start()
         job = submitted.job

@@ -1,7 +1,7 @@
 """A source under a shared budget: twelve requests a minute, three of them kept for live work.
 
 headgate worker --app examples.shared_budget:app
-headgate job submit notes --user ada --connection ada-1 --app examples.shared_budget:app
+headgate job submit notes --user ada --app examples.shared_budget:app
 headgate budget --app examples.shared_budget:app
 """
 

@@ -45,7 +45,7 @@ async def put(
         "id": the_id,
         "collection": collection.name,
         "user_id": "ada",
-        "connection_id": "ada-1",
+        "connection_id": "ada",
         "external_id": f"external {the_id}",
         "start_time": START,
     }

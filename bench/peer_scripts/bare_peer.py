@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncpg
 
-from bench.peer_scripts.headgate_app import SYNC, USERS, make_app
+from bench.peer_scripts.headgate_app import SYNC, make_app
 from bench.peer_scripts.protocol import CHUNKS, PROBE, STEPS, Client, Jobs, main
 from bench.workload import any_left, empty
 from headgate.base import event_loop
@@ -48,11 +48,11 @@ Claimed = Sequence[tuple[str, int, str]]
 
 def row_of(kind: str, number: int, now: object, nothing: tuple[object, object]) -> list[object]:
     """The values of a new job's row, as Headgate writes them; `nothing` is `{}` and `[]`."""
-    user, connection = f"user-{number % USERS}", f"{kind}-{number}"
+    user = f"{kind}-{number}"
     empty_object, empty_list = nothing
-    ids = [f"job_{kind}_{number:08d}", user, connection, SYNC, "nothing", "nothing", "full", "hot"]
+    ids = [f"job_{kind}_{number:08d}", user, user, SYNC, "nothing", "nothing", "full", "hot"]
     counts = [0, 0, empty_list, 0, 0, 0, False, False, False, 0]
-    state = ["", empty_object, "pending", "queued", now, number // USERS]
+    state = ["", empty_object, "pending", "queued", now, 0]
     return [*ids, *state, *counts, empty_object, empty_object, now, now]
 
 

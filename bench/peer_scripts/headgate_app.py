@@ -6,14 +6,12 @@ from bench.peer_scripts.protocol import CHUNKS, STEPS, Jobs
 from headgate import App, Chunk, Context, Lane, LaneSize, Sync, WorkerSettings
 
 SYNC = "work"
-#: Users that the jobs are of.
-USERS = 50
 #: Twice as many as are settled together: one half is written while the other is worked on.
 TUNED_SLOTS = 200
 
 
 class Work:
-    """A source whose jobs are as `Jobs` says; the name of the connection tells the kind."""
+    """A source whose jobs are as `Jobs` says; the user's id tells the kind."""
 
     name = "nothing"
 
@@ -23,7 +21,7 @@ class Work:
 
     async def read(self, ctx: Context) -> Chunk:
         """One chunk; all but those of many chunks are done with it."""
-        kind, _, number = ctx.connection_id.partition("-")
+        kind, _, number = ctx.user_id.partition("-")
         if kind == STEPS:
             return Chunk(cursor=None if ctx.chunks + 1 == CHUNKS else ctx.chunks + 1)
         await self._jobs.work_async(kind, int(number))

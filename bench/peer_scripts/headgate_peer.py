@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.peer_scripts.headgate_app import SYNC, USERS, make_app
+from bench.peer_scripts.headgate_app import SYNC, make_app
 from bench.peer_scripts.protocol import SLOW, TUNED, Client, Jobs, main, say
 from bench.report import percentile
 from bench.workload import any_left, empty
@@ -33,11 +33,10 @@ class HeadgateClient:
         await empty(self._app)
 
     async def submit(self, kind: str, number: int) -> None:
-        """One job of one of some users."""
+        """One job of a user."""
         await self._app.jobs.submit(
             SYNC,
-            user_id=f"user-{number % USERS}",
-            connection_id=f"{kind}-{number}",
+            user_id=f"{kind}-{number}",
             lane=Lane.COLD if kind == SLOW else Lane.HOT,
         )
 
@@ -47,8 +46,7 @@ class HeadgateClient:
             [
                 JobRequest(
                     sync=SYNC,
-                    user_id=f"user-{number % USERS}",
-                    connection_id=f"{kind}-{number}",
+                    user_id=f"{kind}-{number}",
                     lane=Lane.COLD if kind == SLOW else Lane.HOT,
                 )
                 for number in numbers

@@ -65,12 +65,9 @@ class Place:
     def client(self) -> StaleClient:
         return client_of(self.functions)
 
-    def submit(self, connection_id: str, **more: Any) -> Job:
+    def submit(self, user_id: str, **more: Any) -> Job:
         async def submit(app: App) -> Job:
-            submitted = await app.jobs.submit(
-                "pages", user_id="ada", connection_id=connection_id, **more
-            )
-            return submitted.job
+            return (await app.jobs.submit("pages", user_id=user_id, **more)).job
 
         return self.functions.container.run(submit)
 

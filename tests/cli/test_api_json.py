@@ -42,7 +42,7 @@ async def prepare(app: App) -> tuple[dict[str, str], dict[str, Any]]:
         if user == "pausing":
             await supervisor.stop()
         days: dict[str, Any] = {} if user == "waiting" else DAYS
-        submitted = await app.jobs.submit("history", user_id=user, connection_id=user, **days)
+        submitted = await app.jobs.submit("history", user_id=user, **days)
         ids[user] = submitted.job.id
         while user in ("failing", "retrying", "done") and not await _settled(app, ids[user]):
             await app.clock.sleep(0.01)

@@ -125,12 +125,12 @@ def test_watching_ends_when_its_time_is_up(headgate: Cli) -> None:
 
 def test_a_list_tells_only_imports(headgate: Cli) -> None:
     job_id = start(headgate)["id"]
-    headgate("job", "submit", "history", "--user", "ada", "--connection", "other")
+    headgate("job", "submit", "history", "--user", "bob")
 
-    listed = headgate.json("backfill", "list", "--user", "ada")
+    listed = headgate.json("backfill", "list")
 
     assert [job["id"] for job in listed["data"]] == [job_id]
-    assert job_id in headgate("backfill", "list").stdout
+    assert job_id in headgate("backfill", "list", "--user", "ada").stdout
     assert "no backfills" in headgate("backfill", "list", "--user", "nobody").stderr
 
 

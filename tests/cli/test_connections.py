@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
 
 from headgate import App
 from headgate.base.clock import SystemClock
@@ -299,3 +300,30 @@ def test_a_link_to_the_progress_page_is_one_that_the_server_opens(headgate: Cli)
     opened = links().open_progress(told["url"].removeprefix("https://sync.example/p/"))
     assert (opened.job_id, opened.user_id) == (job["id"], "ada")
     assert headgate("backfill", "link", job["id"], "--user", "eve").exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["job submit", "job submit --file -", "backfill start"])
+def test_anothers_connection_is_found_by_no_command(
+    headgate: Cli, in_app: Use, command: str
+) -> None:
+    async def connect(app: App) -> str:
+        token = Secret("t")
+        return (await app.connections.connect_with_token("graph", token, user_id="bob")).id
+
+    theirs = in_app(connect)
+
+    def submit(sync: str, connection: str) -> Result:
+        if "--file" in command:
+            line = {"sync": sync, "user_id": "ada", "connection_id": connection}
+            return headgate(*command.split(), stdin=json.dumps(line))
+        days = ("--from", "2025-01-01", "--to", "2025-01-02") if "backfill" in command else ()
+        named = ("--user", "ada", "--connection", connection)
+        return headgate(*command.split(), sync, *named, *days)
+
+    at_graph, at_notes = submit("graph", theirs), submit("notes", "bob")
+
+    assert at_graph.exit_code == 1
+    assert f"there is no connection '{theirs}'" in at_graph.stderr
+    assert at_notes.exit_code == (1 if "--file" in command else 2)
+    assert "users have no connections to notes: leave it out" in at_notes.stderr
+    assert headgate.json("job", "list")["data"] == []

@@ -16,7 +16,7 @@ from tests.cli.conftest import ONE_SYNC, Cli
 
 
 def submit(headgate: Cli, *more: str) -> Any:
-    return headgate.json("job", "submit", "sync", "--user", "ada", "--connection", "c", *more)
+    return headgate.json("job", "submit", "sync", "--user", "ada", *more)
 
 
 def change_row(column: str, value: object) -> None:
@@ -128,7 +128,7 @@ WRONG = [
 
 def test_bad_input_names_the_option_and_writes_nothing(headgate: Cli) -> None:
     for arguments, option in WRONG:
-        result = headgate("job", "submit", "sync", "--user", "u", "--connection", "c", *arguments)
+        result = headgate("job", "submit", "sync", "--user", "u", *arguments)
         assert (result.exit_code, arguments) == (2, arguments)
         assert result.stderr.startswith(f"error {option}: ")
     assert headgate.json("job", "list")["data"] == []
@@ -144,7 +144,7 @@ def test_of_two_names_the_one_that_was_typed_is_told(
 
 
 def test_the_beginning_of_an_id_is_enough_while_it_is_unique(headgate: Cli) -> None:
-    first, second = (submit(headgate, "--connection", each)["id"] for each in "ab")
+    first, second = (submit(headgate, "--user", each)["id"] for each in "ab")
 
     # Two ids of one millisecond differ in their last character alone.
     unique = 1 + next(
@@ -159,7 +159,7 @@ def test_the_beginning_of_an_id_is_enough_while_it_is_unique(headgate: Cli) -> N
 
 
 def test_several_jobs_are_named_at_once_or_piped_in(headgate: Cli) -> None:
-    jobs = [submit(headgate, "--connection", each)["id"] for each in "ab"]
+    jobs = [submit(headgate, "--user", each)["id"] for each in "ab"]
 
     paused = headgate("job", "pause", *jobs, "job_nothing", "--json")
     told = [json.loads(line) for line in paused.stdout.splitlines()]
@@ -175,7 +175,7 @@ def test_a_sync_with_one_mode_needs_none_named(headgate: Cli, tmp_path: Path) ->
     text = ONE_SYNC.replace("source=Source()", "source=Source(), modes=[headgate.Mode.SINCE]")
     (tmp_path / f"{module}_2.py").write_text(text, encoding="utf-8")
     ended = headgate(
-        *("job", "submit", "sync", "--user", "ada", "--connection", "c", "--since", "24h"),
+        *("job", "submit", "sync", "--user", "ada", "--since", "24h"),
         *("--app", f"{module}_2:app", "--json"),
     )
     assert json.loads(ended.stdout)["mode"] == "since"
@@ -204,7 +204,7 @@ def complete(typed: str) -> list[str]:
 
 
 def test_a_worker_takes_one_job_and_shows_it(headgate: Cli) -> None:
-    jobs = [submit(headgate, "--connection", each)["id"] for each in "ab"]
+    jobs = [submit(headgate, "--user", each)["id"] for each in "ab"]
 
     once = headgate("worker", "--once", "--json")
     assert once.exit_code == 0

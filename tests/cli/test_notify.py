@@ -39,7 +39,7 @@ def notify(headgate: Cli) -> Cli:
 
 async def fail_for(app: App, user: str) -> None:
     """A job of the user's that fails."""
-    await app.jobs.submit("notes", user_id=user, connection_id=f"{user}-1", mode="full")
+    await app.jobs.submit("notes", user_id=user, mode="full")
     claimed = await app._store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
     jobs = [*claimed.jobs] or [
         *(await app._store.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)).jobs
@@ -66,8 +66,8 @@ def test_what_people_were_told_is_listed(notify: Cli, in_app: Use) -> None:
     in_app(fail_both)
     lines = notify("list").stdout.splitlines()
     assert [line.split("\t")[:4] for line in lines] == [
-        ["ada", "ada-1", "notes", "failed"],
-        ["bob", "bob-1", "notes", "failed"],
+        ["ada", "ada", "notes", "failed"],
+        ["bob", "bob", "notes", "failed"],
     ]
     result = notify("list", "--limit", "1")
     assert len(result.stdout.splitlines()) == 1 and "there are more" in result.stderr

@@ -57,7 +57,6 @@ async def _import(app: App) -> None:
         submitted = await app.jobs.submit(
             "steps",
             user_id=user,
-            connection_id=f"{user}-1",
             mode="history",
             start_date=start,
             end_date=end,
@@ -76,7 +75,7 @@ def test_records_are_listed_filtered_and_paged(records: Cli) -> None:
     every = [(user, day) for user in ("ada", "bob") for day in DAYS]
     assert listed(records) == every
     assert listed(records, "--user", "bob") == every[3:]
-    assert listed(records, "--connection", "ada-1", "--key-prefix", "2025-01-02") == [every[1]]
+    assert listed(records, "--connection", "ada", "--key-prefix", "2025-01-02") == [every[1]]
     assert listed(records, "--until", "2020-01-01T00:00:00Z") == []
     assert listed(records, "--since", "2020-01-01T00:00:00Z") == every
     first = records.json("list", "steps", "--limit", "4")
@@ -86,18 +85,18 @@ def test_records_are_listed_filtered_and_paged(records: Cli) -> None:
     told = records("list", "steps", "--limit", "4")
     assert f"there are more: --after {cursor}" in told.stderr
     row = told.stdout.splitlines()[0].split("\t")
-    assert row[:3] == [DAYS[0], "ada", "ada-1"]
+    assert row[:3] == [DAYS[0], "ada", "ada"]
     assert json.loads(row[4]) == {"steps": 4001, "note": "[b]=1+1\n,"}
 
 
 def test_a_record_is_shown_whole(records: Cli) -> None:
     told = records("show", "steps", DAYS[0], "--user", "ada")
     assert told.exit_code == 0, told.output
-    assert '"steps": 4001' in told.stdout and "ada-1" in told.stdout
+    assert '"steps": 4001' in told.stdout and "connection" in told.stdout
     shown = records.json("show", "steps", DAYS[0], "--user", "ada")
     assert shown["data"]["steps"] == 4001
     several = records("show", "steps", DAYS[0])
-    assert several.exit_code == USAGE and "ada-1, bob-1" in several.stderr
+    assert several.exit_code == USAGE and "ada, bob" in several.stderr
     missing = records("show", "steps", "1999-01-01")
     assert missing.exit_code == FAILED
     assert "see: headgate records list steps" in missing.stderr

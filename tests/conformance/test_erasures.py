@@ -1,32 +1,28 @@
 """Erasing and exporting users on both databases: all of theirs, nothing of others', no secrets."""
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, select, update
 
+from headgate import NewItem
 from headgate.base.clock import ManualClock
 from headgate.model.erasure import Erasure
 from headgate.store.sql.engine.database import Database
+from headgate.store.sql.items.store import SqlItems
 from headgate.store.sql.people.erasures import SqlErasures
 from headgate.store.sql.people.personal_data import IMPERSONAL, TABLES
 from headgate.store.sql.tables import (
     api_keys,
-    connections,
-    coverage,
     erasures,
     jobs,
     metadata,
-    record_owners,
-    records,
     removed_connections,
 )
 from tests import personal_rows, stores
 from tests.conformance.databases import shared_fixture
 from tests.personal_rows import SECRET, store_rows
-from tests.stores import execute
 
 ADA, BOB = "ada-7f3", "bob-9c1"
 
@@ -111,63 +107,25 @@ async def test_all_rows_of_a_user_are_erased_in_batches_and_no_others(
         assert len(found.rows) == (1 if each.kind == "user" else 2), each.kind
 
 
-def take_name(tx: Connection, user: str, connection_id: str) -> None:
-    """A job of the user that names a connection: whoever submits it is not asked whose it is."""
-    taken = {
-        "id": f"taken {connection_id}",
-        "sync": "x",
-        "user_id": user,
-        "connection_id": connection_id,
-    }
-    [row] = tx.execute(select(jobs).where(jobs.c.user_id == BOB).limit(1)).mappings().all()
-    tx.execute(insert(jobs).values({**row, **taken}))
-
-
-@pytest.mark.security(33)
-async def test_whoever_names_anothers_connection_gets_and_erases_nothing_of_it(
+async def test_of_a_user_whose_id_is_a_connection_only_a_hash_is_kept(
     rows: SqlErasures, database: Database
 ) -> None:
-    # Given two connections of another user's, one of a source without accounts: nothing says there
-    # whose a name is
-    with_account, anothers = f"{BOB}-0-connection", f"{BOB}-1-connection"
-    for name in (with_account, anothers):
-        await database.write(partial(take_name, user=ADA, connection_id=name))
-    await execute(database, delete(connections).where(connections.c.id == anothers))
-    before = await stored_of(rows, BOB)
-
-    exported = await stored_of(rows, ADA)
+    own = update(jobs).where(jobs.c.id == f"{ADA}-0-headgate_jobs").values(connection_id=ADA)
+    assert await database.write(lambda tx: tx.execute(own).rowcount) == 1
     await erased(rows)
 
-    assert [row["id"] for row in exported if BOB in json.dumps(row)] == [
-        f"taken {with_account}",
-        f"taken {anothers}",
-    ]
-    assert await stored_of(rows, BOB) == before
-    removed = select(removed_connections.c.connection_id)
-    known = await database.read(lambda tx: tx.execute(removed).scalars().all())
-    assert not {with_account, anothers} & set(known)
-
-
-async def test_of_a_name_that_two_users_took_each_has_their_own_records(
-    rows: SqlErasures, database: Database
-) -> None:
-    shared = f"{BOB}-0-connection"
-
-    def share(tx: Connection) -> None:
-        tx.execute(delete(connections).where(connections.c.id == shared))
-        for table in (records, record_owners, coverage):
-            own = table.c.connection_id == f"{ADA}-0-connection"
-            tx.execute(update(table).where(own).values(connection_id=shared))
-
-    await database.write(share)
-    before = await stored_of(rows, BOB)
-    assert len([row for row in await stored_of(rows, ADA) if row["type"] == "record"]) == 3
-
-    finished = await erased(rows)
-
-    assert (finished.deleted["record"], finished.deleted["coverage"]) == (3, 3)
-    left = await stored_of(rows, BOB)
-    assert [row for row in before if row not in left] == []
+    known = await database.read(lambda tx: tx.execute(select(removed_connections)).all())
+    assert ADA not in [row.connection_id for row in known]
+    # And still a worker that has not noticed yet registers nothing for them.
+    photo = NewItem(
+        id="photo",
+        collection="album",
+        user_id=ADA,
+        connection_id=ADA,
+        external_id="1",
+        start_time=personal_rows.AT,
+    )
+    assert (await SqlItems(database).register([photo])).created == 0
 
 
 async def test_a_second_erasure_goes_on_with_the_first_until_that_has_finished(

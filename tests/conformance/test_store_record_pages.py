@@ -94,19 +94,6 @@ async def test_nobody_sees_the_records_of_another(store: Store) -> None:
     assert await store.records_under_key(foreign, "a", limit=10) == []
 
 
-async def test_records_belong_to_whom_the_first_of_them_was_stored_for(store: Store) -> None:
-    # Given a name that two users have for a source without accounts
-    await put(store, "shared", "a")
-    await put(store, "shared", "b", user_id="bob")
-
-    # Then the second does not get to see what the first one has
-    assert (await walk(store, RecordFilter(sync=SYNC, user_id="ada")))[0] == [
-        ("shared", "a"),
-        ("shared", "b"),
-    ]
-    assert await walk(store, RecordFilter(sync=SYNC, user_id="bob")) == ([], 1)
-
-
 async def test_records_are_found_under_the_name_that_they_are_stored_under(store: Store) -> None:
     await put(store, "c1", "a", stored_as="history")
 

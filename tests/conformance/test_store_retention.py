@@ -109,19 +109,6 @@ async def test_the_last_job_and_the_last_success_of_each_connection_stay(
     assert await left(store) == ids([mine[1], mine[3], *theirs])
 
 
-async def test_the_last_job_of_each_user_stays(store: Store, clock: ManualClock) -> None:
-    # Given two users who gave the same name to their connections
-    jobs = []
-    for user in ("ada", "bob"):
-        jobs.append(await in_state(store, JobState.SUCCESS, user_id=user, connection_id=MINE))
-        clock.advance(1)
-    clock.advance(WEEK_S)
-
-    # Then each keeps a job, by which an erasure finds what is stored of them
-    assert await prune(store) == 0
-    assert await left(store) == ids(jobs)
-
-
 @pytest.mark.parametrize("limit", [1, 3, 100])
 async def test_pruning_goes_on_where_it_stopped(
     store: Store, clock: ManualClock, limit: int

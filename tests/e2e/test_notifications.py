@@ -135,7 +135,7 @@ class Place:
 
     async def submit(self) -> None:
         """Submit a job of Ada's."""
-        ended = await self.run("job", "submit", "notes", "--user", "ada", "--connection", "ada-1")
+        ended = await self.run("job", "submit", "notes", "--user", "ada")
         assert ended.code == 0, ended.stderr
 
     def app(self, monkeypatch: pytest.MonkeyPatch) -> App:

@@ -185,7 +185,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
     # Given the example as it stands, in another folder, so that its file is made there
     environment = {**os.environ, "HEADGATE_APP": "examples.step_counts:app"}
     environment["PYTHONPATH"] = str(ROOT)
-    asked = "job submit steps --user ada --connection ada-1 --mode history --json".split()
+    asked = "job submit steps --user ada --mode history --json".split()
     days = ("--from", "2024-01-01", "--to", "2024-01-14")
     submitted = headgate(environment, tmp_path, *asked, *days)
     job_id = json.loads(submitted)["id"]
@@ -199,7 +199,7 @@ def test_the_example_of_a_shared_budget_runs_and_tells_what_it_spent(tmp_path: P
     # Given the example as it stands, in another folder
     environment = {**os.environ, "HEADGATE_APP": "examples.shared_budget:app"}
     environment["PYTHONPATH"] = str(ROOT)
-    asked = ("job", "submit", "notes", "--user", "ada", "--connection", "ada-1", "--json")
+    asked = ("job", "submit", "notes", "--user", "ada", "--json")
     job_id = json.loads(headgate(environment, tmp_path, *asked))["id"]
 
     # When a worker has done its ten pages

@@ -54,14 +54,13 @@ class Site:
         await freeze(worker, str(self.ledger), self.address)
 
     async def submit(self, count: int, *, days: int = 4, first: int = 0) -> list[str]:
-        """So many history jobs, half of them kept and half sent; of connections from `first` on."""
+        """So many history jobs, half of them kept and half sent; of users from `first` on."""
         ids = []
         async with self._client() as client:
             for number in range(first, first + count):
                 submitted = await client.jobs.submit(
                     "sent" if number % 2 == 0 else "kept",
-                    user_id=f"user-{number % 3}",
-                    connection_id=f"connection-{number}",
+                    user_id=f"user-{number}",
                     mode=Mode.HISTORY,
                     start_date=END - timedelta(days=days - 1),
                     end_date=END,

@@ -64,9 +64,7 @@ def large(size: int) -> Chunk:
 
 
 async def submit(app: App, user: str = "ada") -> Job:
-    submitted = await app.jobs.submit(
-        "pages", user_id=user, connection_id=f"{user}-1", mode=Mode.FULL
-    )
+    submitted = await app.jobs.submit("pages", user_id=user, mode=Mode.FULL)
     return submitted.job
 
 

@@ -57,7 +57,7 @@ async def run(world: World, read: Read, *, mode: str = "full") -> tuple[App, Job
     app = await world.app(Sync(name="pages", source=ScriptedSource(read)))
     start, end = (DAY - timedelta(days=2), DAY) if mode == "history" else (None, None)
     submitted = await app.jobs.submit(
-        "pages", user_id="ada", connection_id="ada-1", mode=mode, start_date=start, end_date=end
+        "pages", user_id="ada", mode=mode, start_date=start, end_date=end
     )
     await app.supervisor().start()
     return app, submitted.job
@@ -120,12 +120,12 @@ async def test_a_bug_in_fetch_is_counted_too(world: World, logged: StringIO) -> 
         id="photo 1",
         collection="photos",
         user_id="ada",
-        connection_id="ada-1",
+        connection_id="ada",
         external_id="1",
         start_time=START,
     )
     await app.items.register([photo])
-    await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")
+    await app.jobs.submit("pages", user_id="ada")
     await app.supervisor().start()
     await world.clock.sleep(1)
 
@@ -176,10 +176,7 @@ async def test_a_probe_with_a_bug_lets_another_be_the_probe(world: World) -> Non
 
     policy = RetryPolicy(errors_max=0, backoff_s=100_000, backoff_s_max=100_000)
     app = await world.app(Sync(name="pages", source=ScriptedSource(read), retry=policy))
-    jobs = [
-        (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job
-        for user in ("ada", "bob")
-    ]
+    jobs = [(await app.jobs.submit("pages", user_id=user)).job for user in ("ada", "bob")]
     await app.supervisor().start()
     for job in jobs:
         await world.until(app, job.id, JobState.PAUSED)
@@ -235,7 +232,7 @@ async def test_neither_a_bug_nor_an_error_of_the_store_in_write_is_the_destinati
 
     sync = Sync(name="pages", source=ScriptedSource(read), destination=Shelf(write))
     app = await world.at_work(sync)
-    job = (await app.jobs.submit("pages", user_id="ada", connection_id="ada-1")).job
+    job = (await app.jobs.submit("pages", user_id="ada")).job
     job = await world.until(app, job.id)
 
     assert (job.reason, job.summary.pauses) == (Reason.ATTEMPTS_SPENT, 0)

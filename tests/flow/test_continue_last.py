@@ -44,7 +44,6 @@ async def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(world: 
     first = await app.jobs.submit(
         "notes",
         user_id="ada",
-        connection_id="ada-1",
         mode="since",
         since=since,
         lane="cold",
@@ -54,21 +53,19 @@ async def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(world: 
     while (await app.jobs.get(first.job.id)).steps < 2:
         await world.clock.sleep(1)
     with pytest.raises(ActiveJobExists):
-        await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
+        await app.jobs.continue_last("notes", user_id="ada")
     await app.jobs.cancel(first.job.id)
     cancelled = await world.until(app, first.job.id)
     assert cancelled.state is JobState.CANCELLED
     read_before = len(source.calls)
 
     # When another ends before its first checkpoint, and one that is ignored succeeds
-    unlucky = await app.jobs.submit(
-        "notes", user_id="ada", connection_id="ada-1", delay_s=3600, options={"dry": True}
-    )
+    unlucky = await app.jobs.submit("notes", user_id="ada", delay_s=3600, options={"dry": True})
     await app.jobs.cancel(unlucky.job.id)
 
     # And it is continued, twice with the same key
-    more = await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1", key="k")
-    same = await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1", key="k")
+    more = await app.jobs.continue_last("notes", user_id="ada", key="k")
+    same = await app.jobs.continue_last("notes", user_id="ada", key="k")
 
     # Then one new job has what was asked for and the checkpoint of the first
     assert (more.created, same.created) == (True, False)
@@ -83,15 +80,13 @@ async def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(world: 
     assert done.state is JobState.SUCCESS
     assert [ctx.cursor for ctx in source.calls[read_before:]] == [2, 3]
     assert done.summary.counts == {"pages": 4}
-    assert await app._store.high_water("notes", "ada-1") == 3
+    assert await app._store.high_water("notes", "ada") == 3
 
     # And after a success there is nothing to continue, nor behind one that is ignored
     with pytest.raises(IllegalTransition, match="reached a checkpoint"):
-        await app.jobs.continue_last(
-            "notes", user_id="ada", connection_id="ada-1", ignore=lambda job: True
-        )
+        await app.jobs.continue_last("notes", user_id="ada", ignore=lambda job: True)
     with pytest.raises(IllegalTransition, match="succeeded"):
-        await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
+        await app.jobs.continue_last("notes", user_id="ada")
 
 
 @with_world
@@ -102,24 +97,24 @@ async def test_there_must_be_something_to_continue(world: World) -> None:
     )
 
     async def again() -> None:
-        await app.jobs.continue_last("notes", user_id="ada", connection_id="ada-1")
+        await app.jobs.continue_last("notes", user_id="ada")
 
     with pytest.raises(IllegalTransition, match="reached a checkpoint"):
         await again()
 
-    submitted = await app.jobs.submit("notes", user_id="ada", connection_id="ada-1")
+    submitted = await app.jobs.submit("notes", user_id="ada")
     assert (await world.until(app, submitted.job.id)).state is JobState.FAILED
     with pytest.raises(IllegalTransition, match="reached a checkpoint"):
         await again()
 
     # Another user's job is not one's own.
     with pytest.raises(IllegalTransition, match="reached a checkpoint"):
-        await app.jobs.continue_last("notes", user_id="eve", connection_id="ada-1")
+        await app.jobs.continue_last("notes", user_id="eve")
 
     day = datetime(2020, 1, 1, tzinfo=UTC).date()
     days = await app.jobs.submit(
-        "days", user_id="ada", connection_id="ada-1", mode="history", start_date=day, end_date=day
+        "days", user_id="ada", mode="history", start_date=day, end_date=day
     )
     await world.until(app, days.job.id)
     with pytest.raises(InvalidInput, match="backfill"):
-        await app.jobs.continue_last("days", user_id="ada", connection_id="ada-1")
+        await app.jobs.continue_last("days", user_id="ada")

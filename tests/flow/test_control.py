@@ -39,7 +39,7 @@ def pages(count: int, seconds: float = 10.0) -> ScriptedSource:
 
 
 async def submit(app: App) -> Job:
-    return (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    return (await app.jobs.submit("pages", user_id="ada")).job
 
 
 @with_world

@@ -739,7 +739,7 @@ async def test_a_source_without_an_api_is_told_so(world: World) -> None:
         return Chunk()
 
     app = await world.app(Sync(name="plain", source=ScriptedSource(read)))
-    job = (await app.jobs.submit("plain", user_id="ada", connection_id="c")).job
+    job = (await app.jobs.submit("plain", user_id="ada")).job
     await app.supervisor().start()
 
     job = await world.until(app, job.id)

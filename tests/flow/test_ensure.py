@@ -39,7 +39,7 @@ class Inbox:
 
 
 async def ensure(app: App) -> Job:
-    return (await app.jobs.ensure("inbox", user_id="ada", connection_id="c")).job
+    return (await app.jobs.ensure("inbox", user_id="ada")).job
 
 
 async def opened(world: World, inbox: Inbox) -> App:
@@ -186,7 +186,7 @@ async def test_an_idle_job_goes_on_or_begins_anew(world: World, restart: bool) -
     await ensure(app)
     await world.clock.sleep(1)
 
-    await app.jobs.ensure("inbox", user_id="ada", connection_id="c", restart=restart)
+    await app.jobs.ensure("inbox", user_id="ada", restart=restart)
     await world.clock.sleep(1)
 
     assert [ctx.cursor for ctx in source.calls] == [None, None if restart else "fetching"]
@@ -196,35 +196,31 @@ async def test_an_idle_job_goes_on_or_begins_anew(world: World, restart: bool) -
 async def test_a_job_that_was_to_begin_later_begins_now(world: World) -> None:
     inbox = Inbox(wait=None)
     app = await opened(world, inbox)
-    later = await app.jobs.submit("inbox", user_id="ada", connection_id="c", delay_s=7 * 86_400)
+    later = await app.jobs.submit("inbox", user_id="ada", delay_s=7 * 86_400)
     assert (await ensure(app)).id == later.job.id
     await world.clock.sleep(5)
     assert (await app.jobs.get(later.job.id)).state is JobState.SUCCESS
 
 
 @with_world
-async def test_neither_a_backfill_nor_anothers_job_is_used(world: World) -> None:
+async def test_a_backfill_is_not_used(world: World) -> None:
     app = await world.app(Sync(name="inbox", source=Inbox().source))
     await app.jobs.submit(
         "inbox",
         user_id="ada",
-        connection_id="c",
         mode=Mode.HISTORY,
         start_date=date(2025, 1, 1),
         end_date=date(2025, 1, 2),
     )
-    await app.jobs.submit("inbox", user_id="bob", connection_id="bobs")
-
-    for connection_id in ("c", "bobs"):
-        with pytest.raises(ActiveJobExists):
-            await app.jobs.ensure("inbox", user_id="ada", connection_id=connection_id)
+    with pytest.raises(ActiveJobExists):
+        await app.jobs.ensure("inbox", user_id="ada")
 
 
 @with_world
 async def test_a_backfill_is_submitted_not_ensured(world: World) -> None:
     app = await opened(world, Inbox())
     with pytest.raises(InvalidInput, match="mode"):
-        await app.jobs.ensure("inbox", user_id="ada", connection_id="c", mode=Mode.HISTORY)
+        await app.jobs.ensure("inbox", user_id="ada", mode=Mode.HISTORY)
 
 
 # ---- chunks that are cut short -----------------------------------------------------------------
@@ -246,11 +242,11 @@ async def test_what_half_a_chunk_brought_is_committed_before_its_error_is_dealt_
     app = await world.at_work(Sync(name="pages", source=source))
 
     # When it has run, then what the half brought was not asked for again
-    submitted = await app.jobs.submit("pages", user_id="ada", connection_id="c")
+    submitted = await app.jobs.submit("pages", user_id="ada")
     job = await world.until(app, submitted.job.id)
     assert [ctx.cursor for ctx in source.calls] == [None, 1, 2]
     assert (job.state, job.steps, job.summary.errors) == (JobState.SUCCESS, 3, 1)
-    kept = await app.records.list("pages", "c")
+    kept = await app.records.list("pages", "ada")
     assert [record.key for record in kept] == ["page 0", "page 1", "page 2"]
     # And the error was told after the chunk
     told = kinds(await app.jobs.events(job.id))
@@ -280,7 +276,7 @@ async def test_half_a_day_is_kept_and_the_day_is_read_again(world: World, delive
     app = await world.at_work(Sync(name="days", source=source, destination=destination))
     day = date(2025, 12, 1)
     submitted = await app.jobs.submit(
-        "days", user_id="ada", connection_id="c", mode=Mode.HISTORY, start_date=day, end_date=day
+        "days", user_id="ada", mode=Mode.HISTORY, start_date=day, end_date=day
     )
 
     # When it has run, then the day was asked for twice, and is whole
@@ -291,7 +287,7 @@ async def test_half_a_day_is_kept_and_the_day_is_read_again(world: World, delive
         # Half a day was not delivered: it would have been another batch.
         assert batches == [(f"{job.id}:0", 2)]
     else:
-        assert [record.key for record in await app.records.list("days", "c")] == [
+        assert [record.key for record in await app.records.list("days", "ada")] == [
             "evening",
             "morning",
         ]
@@ -312,7 +308,6 @@ async def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
     submitted = await app.jobs.submit(
         "halves",
         user_id="ada",
-        connection_id="c",
         mode=mode,
         **(days if mode is Mode.HISTORY else {}),
     )
@@ -322,7 +317,7 @@ async def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
     assert len(source.calls) < 100
     if mode is Mode.HISTORY:
         assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
-        assert (job.summary.records, await app._store.high_water("halves", "c")) == (0, None)
+        assert (job.summary.records, await app._store.high_water("halves", "ada")) == (0, None)
     else:
         assert job.state is JobState.FAILED
-    assert [record.key for record in await app.records.list("halves", "c")] == ["half"]
+    assert [record.key for record in await app.records.list("halves", "ada")] == ["half"]

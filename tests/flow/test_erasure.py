@@ -206,7 +206,7 @@ async def test_a_running_job_writes_nothing_after_its_user_was_erased(world: Wor
         return Chunk(records=[Record("secret", {"of": "ada"})])
 
     app = await world.at_work(Sync(name="notes", source=ScriptedSource(read)), worker=lanes())
-    await app.jobs.submit("notes", user_id="ada", connection_id="c1")
+    await app.jobs.submit("notes", user_id="ada")
     await reading.wait()
 
     await app.users.forget("ada", by="eve")
@@ -226,7 +226,7 @@ async def test_the_jobs_of_a_user_are_cancelled_before_their_rows_are_deleted(wo
         name="notes", source=ScriptedSource(nothing), on_end=lambda job: ended.append(job.state)
     )
     app = await world.app(sync)
-    await app.jobs.submit("notes", user_id="ada", connection_id="c1")
+    await app.jobs.submit("notes", user_id="ada")
 
     await app.users.forget("ada", by="eve")
 
@@ -244,7 +244,7 @@ async def test_a_job_that_ends_at_that_moment_is_no_error(
         return Chunk()
 
     app = await world.app(Sync(name="notes", source=ScriptedSource(read)))
-    job = (await app.jobs.submit("notes", user_id="ada", connection_id="c1")).job
+    job = (await app.jobs.submit("notes", user_id="ada")).job
     await app.supervisor().start()
     await world.until(app, job.id, JobState.RUNNING)
     cancel = control.cancel

@@ -54,7 +54,7 @@ async def test_budgets_are_told_by_their_providers(
 @with_world
 async def test_jobs_are_counted_by_sync_and_state(world: World) -> None:
     app = await world.app(library())
-    await app.jobs.submit("books", user_id="ada", connection_id="ada-1")
+    await app.jobs.submit("books", user_id="ada")
     await world.clock.sleep(30)
 
     counted = await app.jobs.count()

@@ -37,7 +37,6 @@ async def submit(app: App, *, user: str = "ada", days: int = 3, sync: str = "his
     submitted = await app.jobs.submit(
         sync,
         user_id=user,
-        connection_id=f"{user}-1",
         mode="history",
         start_date=DAY - timedelta(days=days - 1),
         end_date=DAY,
@@ -171,7 +170,7 @@ async def test_a_poison_day_becomes_a_gap_and_the_job_goes_on(world: World) -> N
     assert job.reason is Reason.DONE_WITH_GAPS
     assert (job.summary.days_held, job.summary.days_failed) == (2, 1)
     assert job.summary.pauses == 3
-    rows = await app.records.coverage("history", "ada-1", start=DAY - timedelta(days=2), end=DAY)
+    rows = await app.records.coverage("history", "ada", start=DAY - timedelta(days=2), end=DAY)
     assert [row.status for row in rows] == [DayStatus.HELD, DayStatus.FAILED, DayStatus.HELD]
     assert (rows[1].error or "").startswith("Malformed: not JSON\nraised at tests/flow/")
     assert "1 day could not be read" in (await app.jobs.view(job)).message
@@ -281,7 +280,7 @@ async def test_a_record_that_is_too_large_is_refused_by_name(world: World) -> No
     failure = read_failure(job.error)
     assert failure.kind == "Malformed"
     assert "a record of 111 bytes, 'large'; at most 100" in failure.message
-    assert await app.records.list("history", "ada-1") == []
+    assert await app.records.list("history", "ada") == []
 
 
 @pytest.mark.fault(37)

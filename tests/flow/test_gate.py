@@ -52,8 +52,8 @@ def requests(count: int, *, essential: bool = False) -> Read:
     return read
 
 
-async def submit(app: App, lane: Lane = Lane.HOT, connection: str = "c1", sync: str = "s") -> Job:
-    submitted = await app.jobs.submit(sync, user_id="u", connection_id=connection, lane=lane)
+async def submit(app: App, lane: Lane = Lane.HOT, user: str = "c1", sync: str = "s") -> Job:
+    submitted = await app.jobs.submit(sync, user_id=user, lane=lane)
     return submitted.job
 
 
@@ -123,7 +123,7 @@ async def test_what_we_hold_back_ourselves_never_opens_the_breaker(world: World)
     budget = Budget("limited", [Limit(1, per="min")], paced=False)
     sync = Sync(name="s", source=Limited(requests(1), budget), retry=RetryPolicy(deferrals_max=1))
     app = await world.at_work(sync)
-    jobs = [await submit(app, connection=f"c{number}") for number in range(5)]
+    jobs = [await submit(app, user=f"c{number}") for number in range(5)]
 
     # Then each has its turn, however often it was put off
     for job in jobs:
@@ -146,7 +146,7 @@ async def test_a_429_closes_the_budget_for_everybody(world: World) -> None:
     await world.clock.sleep(1)
 
     # When another job comes
-    other = await submit(app, connection="c2")
+    other = await submit(app, user="c2")
     await world.clock.sleep(1)
 
     # Then it sends nothing before the budget opens again
@@ -197,7 +197,7 @@ async def test_the_local_share_is_small_and_is_told_when_the_limiter_is_back(wor
     app = await world.app(Sync(name="s", source=Limited(requests(1, essential=True), budget)))
     limiter = AwayLimiter(app)
     await app.supervisor().start()
-    jobs = [await submit(app, connection=f"c{number}") for number in range(8)]
+    jobs = [await submit(app, user=f"c{number}") for number in range(8)]
     await world.clock.sleep(60)
 
     # Then a tenth goes through, and the rest waits for the next window of the share
@@ -206,7 +206,7 @@ async def test_the_local_share_is_small_and_is_told_when_the_limiter_is_back(wor
 
     # And what was spent is told to the limiter when it is back
     limiter.away = False
-    last = await submit(app, connection="last")
+    last = await submit(app, user="last")
     assert (await world.until(app, last.id, limit_s=60)).state is JobState.SUCCESS
     assert limiter.charged["limited"] == 5
     assert await used(app) == 6
@@ -309,7 +309,7 @@ async def test_a_network_that_stalls_over_an_edge_does_not_double_what_arrives(
     app = await world.app(Sync(name="s", source=Limited(read, budget)))
     await world.clock.sleep(50)
     await app.supervisor().start()
-    jobs = [await submit(app, connection=name) for name in ("c1", "c2")]
+    jobs = [await submit(app, user=name) for name in ("c1", "c2")]
     for job in jobs:
         assert (await world.until(app, job.id)).state is JobState.SUCCESS
 

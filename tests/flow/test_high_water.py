@@ -64,9 +64,7 @@ class Shelf:
 
 
 async def submit(app: App, mode: str = "since", **more: Any) -> Job:
-    submitted = await app.jobs.submit(
-        "letters", user_id="ada", connection_id="ada-1", mode=mode, **more
-    )
+    submitted = await app.jobs.submit("letters", user_id="ada", mode=mode, **more)
     return submitted.job
 
 
@@ -77,7 +75,7 @@ async def run(world: World, app: App, mode: str = "since", **more: Any) -> Job:
 
 async def mark(app: App, sync: str = "letters") -> Json:
     """The mark that is stored."""
-    return await app._store.high_water(sync, "ada-1")
+    return await app._store.high_water(sync, "ada")
 
 
 @with_world
@@ -189,9 +187,7 @@ async def test_the_example_reads_on_and_skips_what_did_not_change(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def once(mode: str = "since", **more: Any) -> Job:
-        submitted = await app.jobs.submit(
-            "notes", user_id="ada", connection_id="ada-1", mode=mode, **more
-        )
+        submitted = await app.jobs.submit("notes", user_id="ada", mode=mode, **more)
         return await world.until(app, submitted.job.id)
 
     # With two edits of one moment, where a page ends
@@ -202,7 +198,7 @@ async def test_the_example_reads_on_and_skips_what_did_not_change(
     # Given everything, read once
     first = await once()
     assert (first.summary.inserted, first.summary.counts) == (250, {"unchanged": 0})
-    assert len(await app.records.list("notes", "ada-1", limit=1000)) == 250
+    assert len(await app.records.list("notes", "ada", limit=1000)) == 250
     story = kinds(await app.jobs.events(first.id))
     assert story == ["submitted", *("page_read", "chunk") * 2, "page_read", "succeeded"]
 

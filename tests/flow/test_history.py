@@ -34,7 +34,6 @@ async def submit_history(
     submitted = await app.jobs.submit(
         "history",
         user_id=user,
-        connection_id=f"{user}-1",
         mode="history",
         start_date=FIRST,
         end_date=LAST,
@@ -70,11 +69,11 @@ async def test_days_are_read_from_newest_to_oldest_and_covered(world: World) -> 
     assert job.progress.percent == 100.0
     assert (job.summary.days_held, job.summary.days_empty) == (8, 2)
     assert job.summary.inserted == 8
-    rows = await app.records.coverage("history", "ada-1", start=FIRST, end=LAST)
+    rows = await app.records.coverage("history", "ada", start=FIRST, end=LAST)
     assert [row.day for row in rows] == days
     empty = {row.day.day for row in rows if row.status is DayStatus.EMPTY}
     assert empty == {4, 7}
-    assert len(await app.records.list("history", "ada-1")) == 8
+    assert len(await app.records.list("history", "ada")) == 8
     story = kinds(await app.jobs.events(job.id))
     assert story == ["submitted", *["chunk"] * 9, "succeeded"]
 
@@ -169,7 +168,6 @@ async def test_after_every_second_day_has_failed_only_those_days_are_read_again(
         submitted = await app.jobs.submit(
             "history",
             user_id="ada",
-            connection_id="ada-1",
             mode="history",
             start_date=first,
             end_date=LAST,

@@ -702,12 +702,12 @@ async def test_anything_can_be_an_item(world: World) -> None:
 
     app = await world.at_work(Sync(name="album", source=ScriptedSource(read), collections=[photos]))
 
-    submitted = await app.jobs.submit("album", user_id="ada", connection_id="ada-1")
+    submitted = await app.jobs.submit("album", user_id="ada")
     job = await world.until(app, submitted.job.id)
 
     assert job.state is JobState.SUCCESS, job.error
     for name in "abc":
-        served = await app.items.serve(f"ada-1-{name}", user_id="ada")
+        served = await app.items.serve(f"ada-{name}", user_id="ada")
         assert served.document is not None
         assert served.document.media_type == "image/jpeg"
         assert served.document.content() == f"photo {name}".encode()

@@ -171,5 +171,5 @@ async def test_what_was_fetched_is_served_with_its_item_and_forgotten_with_it(wo
     assert await app.items.documents_of(["a"]) == []
     with pytest.raises(NotFound):
         await app.items.serve("a", user_id="bob")
-    assert await app.items.delete(["a", "nobodys"], connection_id="ada-1") == 1
+    assert await app.items.delete(["a", "nobodys"], connection_id="ada") == 1
     assert await app.items.list() == []

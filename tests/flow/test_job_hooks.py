@@ -26,7 +26,7 @@ class Diary:
 
 
 async def submit(app: App) -> str:
-    return (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job.id
+    return (await app.jobs.submit("pages", user_id="ada")).job.id
 
 
 @with_world

@@ -20,9 +20,7 @@ def busy(seconds: float) -> ScriptedSource:
 async def submit(
     app: App, sync: str, user: str, number: int = 0, *, lane: str | None = None, delay: float = 0
 ) -> Job:
-    submitted = await app.jobs.submit(
-        sync, user_id=user, connection_id=f"{user}-{number}", lane=lane, delay_s=delay
-    )
+    submitted = await app.jobs.submit(sync, user_id=f"{user}-{number}", lane=lane, delay_s=delay)
     return submitted.job
 
 

@@ -44,7 +44,7 @@ async def kill_at_work(world: World, locks: Locks) -> tuple[float, float, int]:
     first, second = await world.app(sync), await world.app(sync)
     host = world.loop.host("first")
     await host.spawn(first.supervisor().start())
-    submitted = await first.jobs.submit("slow", user_id="ada", connection_id="c")
+    submitted = await first.jobs.submit("slow", user_id="ada")
     await world.clock.sleep(1)
     await second.supervisor().start()
     await world.clock.sleep(4)
@@ -136,7 +136,7 @@ async def test_a_worker_looks_as_long_as_a_sweep_finds_claims(
     # Whose own lease may be shorter, and who may have old jobs without end to delete
     idle = await world.app(worker=lanes(lease_s=lease_s, keep_jobs=timedelta(days=1)))
     monkeypatch.setattr(idle._store, "prune_jobs", prune)
-    await busy.jobs.submit("slow", user_id="ada", connection_id="c")
+    await busy.jobs.submit("slow", user_id="ada")
     await world.loop.host("busy").spawn(busy.supervisor().start())
     await idle.supervisor().start()
     await world.clock.sleep(70)
@@ -155,7 +155,7 @@ async def test_a_worker_does_not_look_for_a_job_that_is_paused_for_hours(world: 
     source = ScriptedSource(raising(Malformed, "no JSON"))
     retry = RetryPolicy(errors_max=0, cooldown_s=5 * 3600)
     app = await world.app(Sync(name="broken", source=source, retry=retry))
-    job = (await app.jobs.submit("broken", user_id="ada", connection_id="c")).job
+    job = (await app.jobs.submit("broken", user_id="ada")).job
     await app.supervisor().start()
     await world.until(app, job.id, JobState.PAUSED)
     await world.clock.sleep(1000)
@@ -176,7 +176,7 @@ async def test_a_worker_looks_when_a_job_comes_due_for_others(world: World) -> N
     first, second = await world.app(sync), await world.app(sync)
     host = world.loop.host("first")
     await host.spawn(first.supervisor().start())
-    submitted = await first.jobs.submit("slow", user_id="ada", connection_id="c", delay_s=1000.0)
+    submitted = await first.jobs.submit("slow", user_id="ada", delay_s=1000.0)
     await world.clock.sleep(10)
     await second.supervisor().start()
     await world.clock.sleep(985)

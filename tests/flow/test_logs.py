@@ -21,7 +21,7 @@ async def test_every_chunk_is_one_event_with_its_facts_and_no_secret(world: Worl
 
     source = ScriptedSource(read)
     app = await world.app(Sync(name="pages", source=source))
-    job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    job = (await app.jobs.submit("pages", user_id="ada")).job
     with told() as stream:
         await app.supervisor().start()
         job = await world.until(app, job.id)
@@ -64,7 +64,7 @@ async def test_a_worker_tells_of_its_work_every_few_seconds_and_how_it_ended(wor
         # Nothing is told while nothing is done
         assert lines(stream, "started") and lines(stream, "working") == []
 
-        job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+        job = (await app.jobs.submit("pages", user_id="ada")).job
         await world.until(app, job.id)
         await world.clock.sleep(600)
         await supervisor.stop()

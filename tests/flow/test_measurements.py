@@ -38,8 +38,8 @@ def chunks(app: App, sync: str = "books") -> dict[str, int]:
     return {outcome: count for outcome, count in counted.items() if count}
 
 
-async def submit(app: App, connection_id: str = "c") -> Job:
-    return (await app.jobs.submit("books", user_id="ada", connection_id=connection_id)).job
+async def submit(app: App) -> Job:
+    return (await app.jobs.submit("books", user_id="ada")).job
 
 
 def page(name: str, *, days: int = 0) -> NewItem:
@@ -48,7 +48,7 @@ def page(name: str, *, days: int = 0) -> NewItem:
         id=name,
         collection=PAGES.name,
         user_id="ada",
-        connection_id="c",
+        connection_id="ada",
         external_id=name,
         start_time=START + timedelta(days=days),
     )
@@ -210,7 +210,7 @@ async def test_items_that_are_taken_from_a_lost_worker_are_counted_as_rescued(wo
     app = await world.app(Sync(name="books", source=ScriptedSource(slowly), collections=[PAGES]))
     await app.items.register([page("page")])
     lease = timedelta(seconds=60)
-    await app.items._store.claim(PAGES.name, "c", limit=1, lease=lease, worker="dead")
+    await app.items._store.claim(PAGES.name, "ada", limit=1, lease=lease, worker="dead")
     await app.supervisor().start()
     await world.clock.sleep(62)
 

@@ -84,7 +84,7 @@ class Place:
     async def run(self, sync: str = "notes", *, mode: str = "full", **fields: Any) -> Job:
         """A job of Ada's, from its beginning to its end."""
         days = {"start_date": DAY, "end_date": DAY} if mode == "history" else {}
-        given = {"user_id": "ada", "connection_id": "ada-1", "mode": mode, **days, **fields}
+        given = {"user_id": "ada", "mode": mode, **days, **fields}
         submitted = await self.app.jobs.submit(sync, **given)
         return await self.world.until(self.app, submitted.job.id)
 
@@ -143,7 +143,7 @@ async def test_a_failure_is_told_once_and_so_is_its_end(place: Place) -> None:
     for _ in range(2):
         await place.fails(Forbidden("no"))
     assert await kinds_told(place.app) == ["failed"]
-    assert await troubles(place.app) == [("ada-1", "notes", "failed")]
+    assert await troubles(place.app) == [("ada", "notes", "failed")]
 
     # When they succeed again
     for _ in range(3):
@@ -180,7 +180,7 @@ async def test_whoever_has_to_sign_in_again_hears_it_once_however_many_syncs_sto
     [told] = await all_told(place.app)
     assert told.kind == "needs_reauth"
     assert told.notification.data.title == "garden needs you to sign in again"
-    assert await troubles(place.app) == [("ada-1", "", "needs_reauth")]
+    assert await troubles(place.app) == [("ada", "", "needs_reauth")]
 
     await place.run("live")
     await place.run("notes")
@@ -188,24 +188,24 @@ async def test_whoever_has_to_sign_in_again_hears_it_once_however_many_syncs_sto
 
 
 @with_place
-async def test_connections_and_users_do_not_speak_for_each_other(place: Place) -> None:
+async def test_syncs_and_users_do_not_speak_for_each_other(place: Place) -> None:
     await place.fails(Forbidden("no"))
-    await place.fails(Forbidden("no"), connection_id="ada-2")
-    await place.fails(Forbidden("no"), user_id="bob", connection_id="bob-1")
+    await place.fails(Forbidden("no"), "live")
+    await place.fails(Forbidden("no"), user_id="bob")
     assert [each.user_id for each in await all_told(place.app)] == ["ada", "ada", "bob"]
-    assert await troubles(place.app, user_id="bob") == [("bob-1", "notes", "failed")]
+    assert await troubles(place.app, user_id="bob") == [("bob", "notes", "failed")]
     [first] = await place.app.notifications.troubles(limit=1)
     after = first.connection_id, first.sync
     assert await troubles(place.app, after=after) == [
-        ("ada-2", "notes", "failed"),
-        ("bob-1", "notes", "failed"),
+        ("ada", "notes", "failed"),
+        ("bob", "notes", "failed"),
     ]
 
 
 def test_gaps_and_counts_are_told_with_the_end(tmp_path: Path) -> None:
     async def main(place: Place) -> None:
         place.weather.error, place.weather.bad_day = Malformed("what?"), DAY
-        await place.run(mode="history", connection_id="ada-2")
+        await place.run(mode="history", user_id="bob")
         place.weather.error = None
         await place.run(mode="history")
         gaps, done = [each.notification.data for each in await all_told(place.app)]
@@ -235,7 +235,6 @@ async def pause(place: Place, seconds: float) -> Job:
     submitted = await place.app.jobs.submit(
         "notes",
         user_id="ada",
-        connection_id="ada-1",
         mode="history",
         start_date=DAY - timedelta(days=1),
         end_date=DAY,
@@ -300,7 +299,7 @@ async def test_there_may_be_more_long_pauses_than_are_told_at_once(
 
     place.weather.error = Transient("503")
     for number in range(5):
-        await place.app.jobs.submit("live", user_id="ada", connection_id=f"c-{number}")
+        await place.app.jobs.submit("live", user_id=f"user-{number}")
     await place.world.clock.sleep(LONG_S + LOOK_EVERY_S)
     assert await kinds_told(place.app) == ["paused"] * 5
 
@@ -341,12 +340,12 @@ async def test_users_are_told_by_e_mail_and_operators_of_failures(place: Place) 
 async def test_whoever_opted_out_or_has_no_address_gets_no_delivery(place: Place) -> None:
     await place.app.users.set_preferences("ada", email="ada@example.com", notify=False)
     await place.fails(AuthExpired("401"))
-    await place.fails(AuthExpired("401"), user_id="bob", connection_id="bob-1")
+    await place.fails(AuthExpired("401"), user_id="bob")
     assert await all_told(place.app) == []
     assert await troubles(place.app) == []
 
     # What nobody was told is still news, and its end is not.
-    await place.run(connection_id="bob-1", user_id="bob")
+    await place.run(user_id="bob")
     await place.app.users.set_preferences("ada", notify=True)
     await place.fails(AuthExpired("401"))
     assert [each.user_id for each in await all_told(place.app)] == ["ada"]
@@ -391,7 +390,7 @@ def test_a_long_pause_that_nobody_can_be_told_of_is_not_looked_at_all_the_time(
 async def test_a_removed_connection_is_not_told_to_be_reconnected(place: Place) -> None:
     await place.fails(Forbidden("no"))
     database = place.app._database
-    await database.write(lambda tx: removals.note(tx, database.moment(), "ada-1"))
+    await database.write(lambda tx: removals.note(tx, database.moment(), "ada"))
     assert await troubles(place.app) == []
     await place.fails(AuthExpired("there is no connection"))
     assert await kinds_told(place.app) == ["failed"]

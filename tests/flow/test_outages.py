@@ -55,7 +55,6 @@ async def submit(app: App, *, user: str = "ada", days: int = 4, sync: str = "his
     submitted = await app.jobs.submit(
         sync,
         user_id=user,
-        connection_id=f"{user}-1",
         mode="history",
         start_date=start,
         end_date=DAY,
@@ -139,7 +138,7 @@ async def test_days_that_always_fail_are_given_up_while_the_others_go_on(world: 
     job = await world.until(app, job.id)
 
     assert (job.state, job.reason) == (JobState.SUCCESS, Reason.DONE_WITH_GAPS)
-    rows = await app.records.coverage("history", "ada-1", start=DAY - timedelta(days=3), end=DAY)
+    rows = await app.records.coverage("history", "ada", start=DAY - timedelta(days=3), end=DAY)
     failed = [row.day for row in rows if row.status is DayStatus.FAILED]
     assert failed == sorted(bad)
     assert job.summary.days_held == 2
@@ -317,10 +316,7 @@ async def test_a_job_without_days_stays_paused_only_while_other_users_fail_too(
 ) -> None:
     app = await world.app(Sync(name="pages", source=ScriptedSource(raising(Transient, "503"))))
     users = ["ada", "bob"] if others else ["ada"]
-    jobs = [
-        (await app.jobs.submit("pages", user_id=user, connection_id=f"{user}-1")).job
-        for user in users
-    ]
+    jobs = [(await app.jobs.submit("pages", user_id=user)).job for user in users]
     await app.supervisor().start()
 
     await world.clock.sleep(12.5 * HOUR_S)

@@ -787,7 +787,7 @@ def two_pages(*bad: Any) -> ScriptedSource:
 
 async def run_job(world: World, app: App, *wanted: JobState) -> str:
     """The id of a job that has run until it is in one of these states, or has ended."""
-    job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    job = (await app.jobs.submit("pages", user_id="ada")).job
     await world.until(app, job.id, *wanted)
     return job.id
 
@@ -864,10 +864,10 @@ async def test_a_bad_message_fails_its_job_at_once_and_nobody_else_is_blamed(
     assert not status.retryable
     # The first chunk counts; of the second nothing was stored or enqueued
     assert job.steps == 1
-    assert len(await app.records.list("pages", "c", limit=9)) == 1
+    assert len(await app.records.list("pages", "ada", limit=9)) == 1
     assert len(await states(app.outbox)) == 2
     # The source has done nothing wrong, so its other jobs go on
-    done = (await app.jobs.submit(other.name, user_id="ada", connection_id="c")).job
+    done = (await app.jobs.submit(other.name, user_id="ada")).job
     await world.until(app, done.id)
     assert (await app.jobs.get(done.id)).state is JobState.SUCCESS
 
@@ -898,7 +898,7 @@ async def test_messages_are_of_whoever_a_job_may_be_of(world: World) -> None:
     await app.supervisor().start()
     await app.write(lambda tx: app.outbox.enqueue(tx, "orders", {}, user_id=user, run_id="ü"))
 
-    job = (await app.jobs.submit("pages", user_id=user, connection_id="c")).job
+    job = (await app.jobs.submit("pages", user_id=user)).job
     await world.until(app, job.id)
     await world.clock.sleep(1)
 

@@ -385,9 +385,7 @@ async def test_the_end_of_a_job_over_items_is_told_by_its_own_rate(
     app = await world.at_work(sync(lambda ctx: listing(items)(ctx), day_costs=()))
 
     async def submit() -> Job:
-        submitted = await app.jobs.submit(
-            "history", user_id="ada", connection_id="ada-1", lane=lane
-        )
+        submitted = await app.jobs.submit("history", user_id="ada", lane=lane)
         return submitted.job
 
     if before:

@@ -118,7 +118,7 @@ async def start_history(app: App, **more: Any) -> Job:
 
 
 async def start_live(app: App) -> Job:
-    return (await app.jobs.submit("live", user_id="ada", connection_id="ada")).job
+    return (await app.jobs.submit("live", user_id="ada")).job
 
 
 def pages(desk: Desk) -> list[str]:

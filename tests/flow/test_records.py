@@ -47,7 +47,7 @@ async def imported(world: World, data: dict[str, Any], *users: str, **parts: Any
     supervisor = app.supervisor()
     await supervisor.start()
     for user in users or ("ada",):
-        submitted = await app.jobs.submit("notes", user_id=user, connection_id=user)
+        submitted = await app.jobs.submit("notes", user_id=user)
         await world.until(app, submitted.job.id)
     await supervisor.stop()
     return app

@@ -41,7 +41,6 @@ async def submit(app: App, days: int = 3) -> Job:
     submitted = await app.jobs.submit(
         "history",
         user_id="ada",
-        connection_id="c",
         mode="history",
         start_date=DAY - timedelta(days=days - 1),
         end_date=DAY,

@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from headgate import (
@@ -35,7 +34,6 @@ from headgate.base.clock import SystemClock
 from headgate.flow.schedules import plan as schedule_plan
 from headgate.flow.schedules.fire import BATCH
 from headgate.flow.schedules.plan import store_of
-from headgate.flow.schedules.service import Schedules
 from headgate.loops.scheduler import SLEEP_S_MAX, Scheduler
 from headgate.store.sql.schedules.store import SqlSchedules
 from headgate.types import Job, Tick
@@ -313,7 +311,7 @@ async def test_skipped_users_are_listed_with_the_reason(nights: Nights) -> None:
     await nights.until(START + timedelta(days=31))
     await nights.users("ada", "paused", "busy")
     await app.users.pause("paused", by="support", reason="asked for it")
-    manual = await app.jobs.submit("notes", user_id="busy", connection_id="busy")
+    manual = await app.jobs.submit("notes", user_id="busy")
     await app.users.set_plan("never-seen", "free")
     tick = TWO + timedelta(days=31)
     await nights.until(tick)
@@ -352,7 +350,7 @@ async def test_a_job_that_is_started_between_plan_and_firing_is_left_alone_too(
     lines = logged()
 
     async def late(self: SqlSchedules, new: Any) -> Any:
-        await app.jobs.submit("notes", user_id="bob", connection_id="bob")
+        await app.jobs.submit("notes", user_id="bob")
         return await fire(self, new)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -442,22 +440,17 @@ async def test_a_destination_with_users_needs_their_connection_there(world: Worl
     assert skip.user_id == "bob"
 
 
-def test_where_there_are_no_credentials_the_users_id_stands_for_a_connection(
-    tmp_path: Path,
-) -> None:
+def test_where_a_source_has_no_connections_every_user_is_started(tmp_path: Path) -> None:
     async def main(world: World) -> None:
-        site = Site(world)
-        sync = Sync(name="out", source=ScriptedSource(nothing), destination=outgoing())
-        schedules = [nightly(sync="out")]
-        app = await world.app(sync, schedules=schedules, transport=site.wire, vault=vault())
-        bare = msgspec.structs.replace(app._runtime, credentials=None)
+        sync = Sync(name="out", source=ScriptedSource(nothing))
+        app = await world.app(sync, schedules=[nightly(sync="out")])
         for name in ("ada", "bob", "cleo"):
             await app.users.seen(name)
 
-        await Schedules(bare, worker="w").run_now("nightly", by="test")
+        await app.schedules.run_now("nightly", by="test")
 
         jobs = await app.jobs.list()
-        assert {job.destination_connection_id for job in jobs} == {"ada", "bob", "cleo"}
+        assert {job.connection_id for job in jobs} == {"ada", "bob", "cleo"}
 
     with pytest.MonkeyPatch.context() as patch:
         # Users come in pages, however many there are.

@@ -21,7 +21,7 @@ def pages(count: int, seconds: float) -> ScriptedSource:
 
 
 async def submit(app: App) -> Job:
-    return (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    return (await app.jobs.submit("pages", user_id="ada")).job
 
 
 async def started(world: World, source: ScriptedSource, *, grace_s: float) -> tuple[App, Job]:

@@ -13,7 +13,7 @@ from tests.worlds import ScriptedSource, World, kinds, with_world
 
 
 async def submit(app: App, sync: str = "notes") -> Job:
-    submitted = await app.jobs.submit(sync, user_id="ada", connection_id="ada-1")
+    submitted = await app.jobs.submit(sync, user_id="ada")
     return submitted.job
 
 
@@ -75,11 +75,11 @@ async def test_a_wrong_event_fails_the_chunk_and_nothing_of_it_is_kept(world: Wo
         "choose another name, such as source_succeeded"
     )
     assert kinds(await app.jobs.events(job.id)) == ["submitted", "retry"]
-    assert await app.records.list("notes", "ada-1") == []
+    assert await app.records.list("notes", "ada") == []
 
     # And once the source is right, the job goes on
     await world.until(app, job.id)
-    assert await app.records.list("notes", "ada-1") == [Record("a", {"read": 2})]
+    assert await app.records.list("notes", "ada") == [Record("a", {"read": 2})]
     story = kinds(await app.jobs.events(job.id))
     assert story == ["submitted", "retry", "page_read", "notes_read", "succeeded"]
 
@@ -227,7 +227,7 @@ async def test_a_source_deletes_what_is_gone_with_the_chunk_that_tells_it(world:
 
     # Then the source was told what was stored, and the one that is gone is deleted
     assert seen == [{}, {"a": {"text": "one"}, "b": {"text": "two"}}]
-    assert await app.records.list("notes", "ada-1") == [
+    assert await app.records.list("notes", "ada") == [
         Record("b", {"text": "two"}),
         Record("c", {"text": "three"}),
     ]

@@ -1,12 +1,15 @@
 """Starting a job of any mode for a user's own connection."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import date
 from typing import Any
 
+import msgspec
 import pytest
 
 from headgate import App, ConnectionReason, InvalidInput, JobRequest, Mode, NotFound, Sync
 from headgate.errors import NotConnected, UnknownSync
+from headgate.flow.jobs.service import Jobs
 from headgate.types import Connection, JobParams
 from tests.connecting import Site
 from tests.flow.sources import nothing
@@ -50,19 +53,68 @@ async def test_a_connection_that_needs_its_user_is_refused(world: World) -> None
         await app.jobs.submit("all", user_id="ada")
 
 
+async def _submit_many(jobs: Jobs, request: JobRequest) -> None:
+    [outcome] = await jobs.submit_many([request])
+    assert outcome.error is not None
+    raise outcome.error
+
+
+async def _continue_last(jobs: Jobs, request: JobRequest) -> None:
+    await jobs.continue_last(
+        str(request.sync), user_id=request.user_id, connection_id=request.connection_id
+    )
+
+
+#: Every call that takes a connection for a job. Those of the API are tried in `tests/web`, those of
+#: the command line in `tests/cli`.
+DOORS: Mapping[str, Callable[[Jobs, JobRequest], Awaitable[object]]] = {
+    "submit": Jobs.submit,
+    "submit_many": _submit_many,
+    "ensure": Jobs.ensure,
+    "forecast": Jobs.forecast,
+    "continue_last": _continue_last,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
 @with_world
-async def test_a_connection_of_another_user_is_not_found_by_any_door(world: World) -> None:
+async def test_a_connection_of_another_user_is_not_found(world: World, door: str) -> None:
     site = Site(world)
     app = await site.app("all")
     connection = await site.connect(app)
-    stranger = JobRequest(sync="all", user_id="eve", connection_id=connection.id)
-    for ask in (app.jobs.submit, app.jobs.ensure, app.jobs.forecast):
+    # Also where nothing could be asked of the provider.
+    locked = msgspec.structs.replace(app._runtime, credentials=None)
+
+    for jobs in (app.jobs, Jobs(locked)):
         with pytest.raises(NotFound, match="there is no connection"):
-            await ask(stranger)
-    with pytest.raises(NotFound, match="there is no connection"):
-        await app.jobs.continue_last("all", user_id="eve", connection_id=connection.id)
-    [refused] = await app.jobs.submit_many([stranger])
-    assert isinstance(refused.error, NotFound)
+            await DOORS[door](jobs, request("eve", connection.id))
+
+    assert await app.jobs.list() == []
+
+
+@pytest.mark.parametrize("door", DOORS)
+@with_world
+async def test_where_a_source_has_no_connections_only_the_users_own_id_is_one(
+    world: World, door: str
+) -> None:
+    app = await world.app(Sync(name="all", source=ScriptedSource(nothing, "shop")))
+
+    with pytest.raises(InvalidInput, match="users have no connections to shop: leave it out") as no:
+        await DOORS[door](app.jobs, request("eve", "ada"))
+
+    assert no.value.field.endswith("connection_id")
+    assert await app.jobs.list() == []
+    for own in (None, "eve"):
+        assert (await app.jobs.ensure(request("eve", own))).job.connection_id == "eve"
+
+
+def request(user_id: str, connection_id: str | None) -> JobRequest:
+    return JobRequest(sync="all", user_id=user_id, connection_id=connection_id)
+
+
+@with_world
+async def test_a_job_needs_a_sync_that_there_is_and_a_user(world: World) -> None:
+    app = await world.app(Sync(name="all", source=ScriptedSource(nothing)))
     with pytest.raises(UnknownSync, match="'all'"):
         await app.jobs.submit("some", user_id="ada")
     with pytest.raises(InvalidInput, match="user_id"):

@@ -34,7 +34,7 @@ async def test_a_chunk_that_does_not_fit_waits_without_a_count_until_it_does(wor
     source = ScriptedSource(read_much)
     app = await world.app(Sync(name="pages", source=source))
     await limit_pages(app, 50)
-    job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    job = (await app.jobs.submit("pages", user_id="ada")).job
     await app.supervisor().start()
 
     # Then it waits for hours, ever longer, and says why
@@ -60,7 +60,7 @@ async def test_a_chunk_that_does_not_fit_waits_without_a_count_until_it_does(wor
 async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(world: World) -> None:
     # Given a claim that could not be extended, because nothing could be written
     app = await world.app(Sync(name="pages", source=ScriptedSource(read_much)))
-    job = (await app.jobs.submit("pages", user_id="ada", connection_id="c")).job
+    job = (await app.jobs.submit("pages", user_id="ada")).job
     rt = app._runtime
     await rt.store.claim(job.lane, worker="lost", limit=1, lease=timedelta(seconds=60))
     await world.clock.sleep(61)

@@ -31,7 +31,6 @@ async def submit(app: App) -> Job:
     asked = await app.jobs.submit(
         "history",
         user_id="ada",
-        connection_id="ada-1",
         mode="history",
         start_date=DAY,
         end_date=DAY,
@@ -121,4 +120,4 @@ async def test_a_day_is_not_given_up_for_a_source_that_holds_on_to_its_worker(wo
     job = await world.until(app, job.id)
     assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 0)
     assert job.summary.errors > 1
-    assert len(await app.records.list("history", "ada-1")) == 1
+    assert len(await app.records.list("history", "ada")) == 1

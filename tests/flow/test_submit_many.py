@@ -41,8 +41,8 @@ async def a_day(ctx: Context) -> Chunk:
     return Chunk(records=[Record(f"day {ctx.day}", {"steps": 1})])
 
 
-def notes(**more: Any) -> Sync:
-    return Sync(name="notes", source=ScriptedSource(a_day), **more)
+def notes(name: str = "notes", **more: Any) -> Sync:
+    return Sync(name=name, source=ScriptedSource(a_day), **more)
 
 
 def request(user_id: str, **more: Any) -> JobRequest:
@@ -97,11 +97,9 @@ async def test_many_are_stored_in_batches_and_answered_in_order(
 async def test_the_jobs_of_a_user_are_stored_in_their_order(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = await world.app(notes())
+    app = await world.app(*(notes(f"notes {n}") for n in range(40)))
     monkeypatch.setattr(module, "BATCH", 10)
-    wanted = [
-        request(user, connection_id=f"{user}-{n}") for n in range(40) for user in "abc"[: n % 4]
-    ]
+    wanted = [request(user, sync=f"notes {n}") for n in range(40) for user in "abc"[: n % 4]]
 
     outcomes = await app.jobs.submit_many(wanted)
 
@@ -113,25 +111,6 @@ async def test_the_jobs_of_a_user_are_stored_in_their_order(
     assert sorted(turns) == ["a", "b", "c"]
     for taken in turns.values():
         assert taken == list(range(taken[0], taken[0] + len(taken)))
-
-
-@with_world
-async def test_the_first_of_two_users_who_name_one_connection_gets_the_job(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = await world.app(notes())
-    monkeypatch.setattr(module, "BATCH", 10)
-    # Each user in turn would have a stream of its own, where the second is at once at its end.
-    wanted = [
-        request("second", connection_id="other"),
-        *(request("first", connection_id=f"c{n}") for n in range(35)),
-        request("second", connection_id="c34"),
-    ]
-
-    outcomes = await app.jobs.submit_many(wanted)
-
-    assert statuses(outcomes) == [CREATED] * 36 + [ACTIVE]
-    assert outcomes[-1].job_id == outcomes[-2].job_id
 
 
 @with_world

@@ -35,7 +35,7 @@ def watched(world: World, app: App, monkeypatch: pytest.MonkeyPatch) -> dict[flo
 
 
 async def submit_crowd(app: App) -> list[str]:
-    made = [await app.jobs.submit(name, user_id="ada", connection_id=name) for name in CROWD]
+    made = [await app.jobs.submit(name, user_id=name) for name in CROWD]
     return [each.job.id for each in made]
 
 
@@ -106,7 +106,7 @@ async def test_a_rescuer_that_another_was_before_wakes_nobody(
 ) -> None:
     # Given a job of a lost worker that two rescuers have found
     app = await world.app(Sync(name=CROWD[0], source=ScriptedSource(taking(10), CROWD[0])))
-    await app.jobs.submit(CROWD[0], user_id="ada", connection_id="ada-1")
+    await app.jobs.submit(CROWD[0], user_id="ada")
     host = world.loop.host("lost")
     await host.spawn(app.supervisor().start())
     await world.clock.sleep(5)

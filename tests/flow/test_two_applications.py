@@ -15,9 +15,8 @@ def sync(name: str, *, takes_s: float = 1.0) -> Sync:
     return Sync(name=name, source=ScriptedSource(taking(takes_s), name), lane=Lane.COLD)
 
 
-async def submit(app: App, sync: str, user: str, number: int = 0) -> str:
-    submitted = await app.jobs.submit(sync, user_id=user, connection_id=f"{user}-{number}")
-    return submitted.job.id
+async def submit(app: App, sync: str, user: str) -> str:
+    return (await app.jobs.submit(sync, user_id=user)).job.id
 
 
 @with_dying_workers
@@ -73,8 +72,9 @@ async def test_a_backlog_of_one_does_not_change_the_order_of_the_other(world: Wo
     for number in range(20):
         await submit(behind, "behind", f"waiting-{number}")
     # And another, whose heavy user has many jobs, and whose others keep coming
-    app = await world.app(sync("notes", takes_s=10), worker=settings)
-    heavy = [await submit(app, "notes", "heavy", number) for number in range(3)]
+    names = ("notes", "letters", "postcards")
+    app = await world.app(*(sync(name, takes_s=10) for name in names), worker=settings)
+    heavy = [await submit(app, name, "heavy") for name in names]
     await app.supervisor().start()
     for number in range(20):
         await submit(app, "notes", f"light-{number}")

@@ -98,7 +98,7 @@ async def test_loopback_is_not_called_unless_the_settings_allow_it(
         async with App(
             f"sqlite:///{tmp_path}/jobs.db", syncs=[Sync(name="all", source=source)]
         ) as app:
-            submitted = await app.jobs.submit("all", user_id="ada", connection_id="c")
+            submitted = await app.jobs.submit("all", user_id="ada")
             job = await worked(app, submitted.job)
 
     assert (job.state, job.reason) == (JobState.FAILED, Reason.REFUSED)

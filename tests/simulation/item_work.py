@@ -198,7 +198,7 @@ class ItemWorkload(JobWorkload):
         items = self.stage.client.runtime.items
         assert items is not None
         hangs = await items.list_items(
-            COLLECTION, user_id=_user(number), states=ITEM.claimed, limit=len(some)
+            COLLECTION, user_id=str(number), states=ITEM.claimed, limit=len(some)
         )
         wanted = [item.id for item in hangs] or some
         for item_id in wanted:
@@ -258,15 +258,11 @@ class ItemWorkload(JobWorkload):
         return {**super().counts(), "items": items, "requests": self._meter.arrivals}
 
 
-def _user(number: int | str) -> str:
-    return f"owner-{number}"
-
-
 def _photo(connection: str, number: int, *, known: bool = True, lane: Lane = Lane.COLD) -> NewItem:
     return NewItem(
         id=f"{connection}-{number}",
         collection=COLLECTION,
-        user_id=_user(connection),
+        user_id=connection,
         connection_id=connection,
         external_id=str(number) if known else None,
         start_time=START - timedelta(days=number),
@@ -277,7 +273,7 @@ def _photo(connection: str, number: int, *, known: bool = True, lane: Lane = Lan
 def _request(sync: str, number: int, lane: Lane) -> JobRequest:
     return JobRequest(
         sync=sync,
-        user_id=_user(number),
+        user_id=str(number),
         connection_id=str(number),
         mode=Mode.FULL,
         lane=lane,

@@ -55,10 +55,12 @@ class SyncWorkload(JobWorkload):
 
     async def _submit(self, sync: str, number: int, chance: float) -> None:
         history = chance < 0.6
+        # Several people act for one user, so that their jobs meet.
+        user = f"user-{int(chance * 1000) % 3}"
         request = JobRequest(
             sync=sync,
-            user_id=f"user-{number}",
-            connection_id=f"connection-{int(chance * 1000) % 3}",
+            user_id=user,
+            connection_id=user,
             mode=Mode.HISTORY if history else Mode.FULL,
             start_date=END - timedelta(days=int(chance * 17)) if history else None,
             end_date=END if history else None,

@@ -184,7 +184,7 @@ class UploadWorkload(JobWorkload):
         request = JobRequest(
             sync=PAST if history else LIVE,
             user_id=f"athlete-{number}",
-            connection_id=f"watch-{number}",
+            connection_id=f"athlete-{number}",
             mode=Mode.HISTORY if history else Mode.FULL,
             start_date=END - timedelta(days=int(chance * 20)) if history else None,
             end_date=END if history else None,

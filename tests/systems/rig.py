@@ -45,11 +45,9 @@ class Place(Served):
                 return found[0]
             await self.app.clock.sleep(0.02)
 
-    async def read_shelf(self, user_id: str, name: str | None = None) -> None:
+    async def read_shelf(self, user_id: str) -> None:
         """Import everything on a user's shelf."""
-        submitted = await self.app.jobs.submit(
-            "reading-list", user_id=user_id, connection_id=name or user_id
-        )
+        submitted = await self.app.jobs.submit("reading-list", user_id=user_id)
         assert await self.ended(submitted.job.id) is JobState.SUCCESS
 
     def browser(self) -> Client:

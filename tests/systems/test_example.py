@@ -62,7 +62,7 @@ async def test_an_article_that_fails_keeps_no_other_back(sqlite_address: str) ->
         place.shelf.faults.next(FaultKind.SERVER_ERROR, path="/v1/articles/3", times=3)
 
         # When the shelf is read
-        await place.app.jobs.submit("reading-list", user_id="ada", connection_id="ada")
+        await place.app.jobs.submit("reading-list", user_id="ada")
         item = await place.settled("shelf-ada-12")
 
         # Then the others are there, and that one is tried again later

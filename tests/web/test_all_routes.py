@@ -159,6 +159,38 @@ async def test_what_is_anothers_is_as_if_it_were_not_there(everything: Everythin
     assert await everything.app._database.read(contents) == before
 
 
+@pytest.mark.security(1)
+@with_everything
+async def test_anothers_connection_in_a_body_is_as_if_it_were_not_there(
+    everything: Everything,
+) -> None:
+    ada, things = await everything.client(), everything.things["ada"]
+    [one_of_many] = BODIES["start_jobs"]["jobs"]
+    before = await everything.app._database.read(contents)
+
+    covered = set()
+    for each in others(everything):
+        many = each.id == "start_jobs"
+        for field in ("connection_id", "destination_connection_id"):
+            if not many and field not in each.body:
+                continue
+            told = []
+            for name in ("bob-strava", "bob-nothing"):
+                body = {**(one_of_many if many else BODIES.get(each.id, {})), field: name}
+                answer = await each.call(ada, things, body={"jobs": [body]} if many else body)
+                if many:
+                    [refused] = answer.json()["data"]
+                    assert (refused["code"], refused["field"]) == ("not_found", field)
+                else:
+                    problem(answer, 404, "not_found")
+                told.append(answer.text.replace(name, "NAME"))
+            assert told[0] == told[1], each.id
+            covered.add(each.id)
+
+    assert {"start_job", "start_jobs", "start_sync_job", "start_run"} <= covered
+    assert await everything.app._database.read(contents) == before
+
+
 @with_everything
 async def test_its_owner_and_an_admin_do_find_it(everything: Everything) -> None:
     theirs = everything.things["bob"]

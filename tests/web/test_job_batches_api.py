@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from headgate import Mode, Sync, paid_history
+from headgate import Mode, paid_history
 from headgate.store.sql.jobs.store import SqlStore
 from headgate.web.api.job_batches import BODY_BYTES_MAX, JOBS_MAX
-from tests.connecting import Site, strava_source, vault
-from tests.web.callers import DAYS, Served, on_server, problem, served
+from tests.web.callers import DAYS, Served, on_server, problem
 from tests.web.test_syncs_api import notes
-from tests.worlds import World, as_test, with_world
+from tests.worlds import as_test
 
 PATH = "/v1/jobs/batch"
 KEY = {"Idempotency-Key": "import-1"}
@@ -121,30 +120,6 @@ async def test_a_users_key_starts_jobs_of_that_user_alone(served: Served) -> Non
     assert {job.user_id for job in await served.app.jobs.list()} == {"ada"}
     unnamed = await (await served.admin()).post(PATH, json=batch({"user_id": "ada"}, {}))
     assert problem(unnamed, 422, "invalid_input")["field"] == "jobs[1].user_id"
-
-
-@pytest.mark.security(17)
-@with_world
-async def test_another_users_connection_is_as_if_it_were_not_there(world: World) -> None:
-    site = Site(world)
-    sync = Sync(name="notes", source=strava_source())
-    face = await served(world, sync, transport=site.wire, vault=vault())
-    mine = await site.connect(face.app, "ada")
-    theirs = await site.connect(face.app, "bob")
-    client = await face.client(user_id="ada")
-
-    answer = await client.post(
-        PATH, json=batch({"connection_id": theirs.id}, {"connection_id": "conn_nothing"}, {})
-    )
-
-    foreign, missing, own = answer.json()["data"]
-    for each, name in ((foreign, theirs.id), (missing, "conn_nothing")):
-        assert (each["status"], each["code"]) == ("refused", "not_found")
-        assert each["field"] == "connection_id"
-        assert each["detail"].replace(name, "") == foreign["detail"].replace(theirs.id, "")
-    assert own["status"] == "created"
-    [job] = await face.app.jobs.list()
-    assert job.connection_id == mine.id
 
 
 @as_test(on_server, notes(), entitlement=paid_history)

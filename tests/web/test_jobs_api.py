@@ -99,19 +99,6 @@ async def test_a_free_plan_is_refused_and_nothing_is_created(served: Served) -> 
     await start(client)
 
 
-@with_server
-async def test_a_user_cannot_name_a_connection_that_is_not_theirs(served: Served) -> None:
-    bob = await served.client(user_id="bob")
-    await start(bob)
-    ada = await served.client()
-
-    for wanted in ({}, {"dry_run": True}):
-        body = {"source": "fitbit", **DAYS, "connection_id": "bob", **wanted}
-        told = problem(await ada.post("/v1/jobs", json=body), 422, "invalid_input")
-        assert told["field"] == "connection_id" and "job_id" not in told
-    assert (await start(ada, connection_id="ada"))["connection_id"] == "ada"
-
-
 # ---- following ---------------------------------------------------------------------------------
 
 

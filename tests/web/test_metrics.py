@@ -99,7 +99,7 @@ async def test_the_numbers_are_what_is_in_the_store(served: Served) -> None:
     limited = await claim(served.app, await put(served.app, user="bob", number=7))
     after = timedelta(minutes=15)
     await settle(served.app, change.defer(limited, after=after, error="429", limited=True))
-    await served.app.jobs.submit(LIVE, user_id="ada", connection_id="c")
+    await served.app.jobs.submit(LIVE, user_id="ada")
 
     page = await told(served)
 
@@ -305,14 +305,14 @@ async def test_who_asks_for_openmetrics_gets_it(served: Served) -> None:
 @as_test(serving, history("tea"), history("ink"), gives=2)
 async def test_jobs_are_told_by_sync_in_every_state(world: World, served: Served) -> None:
     # Given two syncs, one job done, one in line for twenty seconds, and another application's
-    await served.app.jobs.submit("tea-days", user_id="ada", connection_id="a", **DAYS)
+    await served.app.jobs.submit("tea-days", user_id="ada", **DAYS)
     worker = served.app.supervisor()
     await worker.start()
     await world.clock.sleep(1)
     await worker.stop()
-    await served.app.jobs.submit("ink-days", user_id="ada", connection_id="b", **DAYS)
+    await served.app.jobs.submit("ink-days", user_id="ada", **DAYS)
     other = await world.app(history("elsewhere"))
-    await other.jobs.submit("elsewhere-days", user_id="ada", connection_id="c", **DAYS)
+    await other.jobs.submit("elsewhere-days", user_id="ada", **DAYS)
     await world.clock.sleep(20)
 
     page = await told(served)
@@ -355,7 +355,7 @@ async def test_what_the_process_has_measured_is_told_with_the_breakers_that_are_
 ) -> None:
     before = await told(served)
     assert before.by("provider", "headgate_breakers_open") == {"post": 0}
-    await served.app.jobs.submit("mail", user_id="ada", connection_id="a")
+    await served.app.jobs.submit("mail", user_id="ada")
     worker = served.app.supervisor()
     await worker.start()
     await served.clock.sleep(60)

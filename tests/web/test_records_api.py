@@ -43,7 +43,7 @@ def syncs() -> tuple[Sync, Sync]:
 async def imported(served: Served, *users: str, sync: str = "notes") -> None:
     """Let these users' records be read."""
     for user in users or ("ada", "bob"):
-        submitted = await served.app.jobs.submit(sync, user_id=user, connection_id=user)
+        submitted = await served.app.jobs.submit(sync, user_id=user)
         await served.work_off(submitted.job.id)
 
 

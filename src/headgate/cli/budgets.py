@@ -49,7 +49,7 @@ def budget(
 async def _source_of(app: App, source: str | None, connection: str | None) -> str | None:
     """Return the source to show; refuse a connection that does not exist, or is to another one."""
     sources = app.registry.budgets if source is None else [source]
-    # Where users have no accounts, a connection is only a name.
+    # At a source without `auth`, any user's id is a connection.
     if connection is None or not all(each in app.registry.auths for each in sources):
         return source
     found = await app.connections.get(connection)

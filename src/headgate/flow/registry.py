@@ -50,7 +50,11 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sync(msgspec.Struct, frozen=True, kw_only=True):
-    """A sync: a source, and the destination of its records."""
+    """A sync: a source, and the destination of its records.
+
+    Where an end has an `auth`, a job needs a connection of its user there. A source without one,
+    such as a shop that is scraped, has no connections: there the connection is the user's id.
+    """
 
     name: str
     source: Source

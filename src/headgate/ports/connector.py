@@ -436,7 +436,7 @@ class Provider(Limited, Protocol):
 
     @property
     def auth(self) -> Auth | None:
-        """How users authorize us; None: the provider needs no credentials."""
+        """How users connect their accounts; None: there are no connections, but the users' ids."""
         ...
 
     @property

@@ -56,7 +56,7 @@ class Stage:
 
     async def run(self) -> Job:
         """Work until a new run has ended."""
-        submitted = await self.app.jobs.submit("price-history", user_id="ops", connection_id=SITE)
+        submitted = await self.app.jobs.submit("price-history", user_id="ops")
         supervisor = self.app.supervisor()
         await supervisor.start()
         try:

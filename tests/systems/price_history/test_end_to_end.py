@@ -30,7 +30,7 @@ async def test_nothing_is_lost_while_the_backend_is_down(stage: Stage) -> None:
     }
     assert {row.status for row in waiting} <= {"pending", "failed"}
     rows = [row for each in waiting for row in json.loads(each.payload_json)["normalized"]]
-    stored = await stage.app.records.list("price-history", SITE, limit=200)
+    stored = await stage.app.records.list("price-history", "ops", limit=200)
     assert sorted(row["productId"] for row in rows) == sorted(
         str(each.data["productId"]) for each in stored
     )

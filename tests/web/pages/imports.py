@@ -59,7 +59,7 @@ class Import:
         days = {"start_date": FIRST, "end_date": LAST}
         asked: dict[str, Any] = {"mode": Mode.HISTORY, **days, **fields}
         sync = asked.pop("sync", "days")
-        submitted = await app.jobs.submit(sync, user_id=USER, connection_id="ada-1", **asked)
+        submitted = await app.jobs.submit(sync, user_id=USER, **asked)
         return cls(app, submitted.job)
 
     @property

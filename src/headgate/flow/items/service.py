@@ -151,7 +151,7 @@ class Items:
 
     async def _check_signed_in(self, item: Item, sync: Sync) -> None:
         source = sync.source
-        if self._rt.credentials is None or auth_of(source) is None:
+        if auth_of(source) is None:
             return
         found = await self._rt.connections.get(item.connection_id, user_id=item.user_id)
         if found.state is ConnectionState.NEEDS_REAUTH:

@@ -9,7 +9,13 @@ from collections.abc import Callable
 import msgspec
 
 from headgate.base.errors import ActiveJobExists, IllegalTransition, InvalidInput
-from headgate.flow.jobs.submit import JobRequest, check, check_entitlement, store_new
+from headgate.flow.jobs.submit import (
+    JobRequest,
+    check,
+    check_connection,
+    check_entitlement,
+    store_new,
+)
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job, Mode, Summary
@@ -49,7 +55,7 @@ async def _unfinished_job(
     rt: Runtime, sync: Sync, request: JobRequest, ignore: Callable[[Job], bool]
 ) -> Job:
     job_filter = JobFilter(
-        user_id=request.user_id, sync=sync.name, connection_id=request.connection_id
+        user_id=request.user_id, sync=sync.name, connection_id=check_connection(request, sync)
     )
     for job in await rt.store.list_jobs(job_filter, limit=LOOK_BACK_MAX):
         if request.key is not None and job.key == request.key:

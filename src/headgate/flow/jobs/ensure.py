@@ -35,8 +35,7 @@ async def ensure(
     A sleeping job with nothing to wait for runs at once, from its cursor or, with `restart`, from
     the beginning; with `at_once`, also one that waits because its last try failed. A job that a
     worker has claimed starts again where it would end or rest. A job that is paused or waits for
-    its provider runs when its time comes. An active backfill, or another user's job, raises
-    ActiveJobExists.
+    its provider runs when its time comes. An active backfill raises ActiveJobExists.
     """
     if named_mode(request) == Mode.HISTORY:
         raise InvalidInput("mode", "a backfill reads its days once; use submit instead")
@@ -47,7 +46,7 @@ async def ensure(
             return await submit_unchecked(rt, request)
         except ActiveJobExists as active:
             job = await rt.store.get(active.job_id)
-        if job.mode is Mode.HISTORY or job.user_id != request.user_id:
+        if job.mode is Mode.HISTORY:
             raise ActiveJobExists(job.id)
         rerun = _rerun_change(job, restart=restart, reasons=_WOKEN_AT_ONCE if at_once else _WOKEN)
         if rerun is None:

@@ -42,8 +42,7 @@ async def resolve_request(
     request = with_sync(rt.registry, request)
     sync = rt.registry.get(request.sync)
     found: dict[str, str] = {}
-    accounts = _accounts(request, sync) if has_accounts(rt, sync) else ()
-    for end, field, given in accounts:
+    for end, field, given in _accounts(request, sync):
         connection = await find_connection(
             rt.connections,
             end.name,
@@ -130,9 +129,9 @@ def _resolved(
     return fill_in(request, sync, found)
 
 
-def has_accounts(rt: Runtime, sync: Sync) -> bool:
+def has_accounts(sync: Sync) -> bool:
     """Whether a job of the sync needs a connection of its user."""
-    return rt.credentials is not None and any(auth_of(end) is not None for end in sync.ends)
+    return any(auth_of(end) is not None for end in sync.ends)
 
 
 def _accounts(request: JobRequest, sync: Sync) -> Sequence[Account]:
@@ -151,7 +150,8 @@ NONE_FOUND: Mapping[str, str] = {}
 def fill_in(request: JobRequest, sync: Sync, found: Mapping[str, str] = NONE_FOUND) -> JobRequest:
     """The request with the connections that were `found`, by field.
 
-    A provider without authorization has no connections; there the user's id stands for one.
+    At a source without `auth` the connection is the user's id, which also stands for one that is
+    still to be found.
     """
     source_id = found.get("connection_id") or request.connection_id or request.user_id
     destination_id = request.destination_connection_id

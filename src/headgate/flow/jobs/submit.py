@@ -7,7 +7,7 @@ import msgspec
 
 from headgate.base.encoding import JsonObject, content_hash, json_problem
 from headgate.base.errors import InvalidInput, PlanRequired
-from headgate.flow.registry import Sync, auth_of, default_lane
+from headgate.flow.registry import Sync, auth_of, default_lane, title_of
 from headgate.flow.runtime import Runtime
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
@@ -38,7 +38,8 @@ class JobRequest(
     #: Where it writes; with a source, None: the records stay in Headgate's own database.
     destination: str | None = None
     user_id: str
-    #: The user's connection to the source; it is found if the user has only one.
+    #: The user's connection to the source; it is found if the user has only one. Where the source
+    #: has no `auth`, it is the user's id.
     connection_id: str | None = None
     #: The same for the destination, if it has users.
     destination_connection_id: str | None = None
@@ -97,7 +98,7 @@ def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> New
     return NewJob(
         id=job_id,
         user_id=check_name("user_id", request.user_id),
-        connection_id=check_name("connection_id", request.connection_id or ""),
+        connection_id=check_connection(request, sync),
         sync=sync.name,
         source=sync.source.name,
         destination=None if sync.destination is None else sync.destination.name,
@@ -160,6 +161,15 @@ def with_plan(new: NewJob, covered: Iterable[CoverageRow], reprocess: Reprocess)
         cursor=None if cursor is None else cursor.isoformat(),
         progress=history_progress(plan, cursor),
     )
+
+
+def check_connection(request: JobRequest, sync: Sync) -> str:
+    """The connection to the source; InvalidInput if it has none and another user's id is named."""
+    connection_id = check_name("connection_id", request.connection_id or "")
+    if auth_of(sync.source) is None and connection_id != request.user_id:
+        title = title_of(sync.source)
+        raise InvalidInput("connection_id", f"users have no connections to {title}: leave it out")
+    return connection_id
 
 
 def _destination_connection(request: JobRequest, sync: Sync) -> str | None:

@@ -80,21 +80,17 @@ async def submit_many(rt: Runtime, requests: Iterable[JobRequest]) -> list[Submi
 async def _split(rt: Runtime, checked: Sequence[_ValidRequest]) -> Sequence[Sequence[int]]:
     """The places in streams, which are stored at the same time, and each in its order.
 
-    The jobs of a user stay in one stream, where they take their turns one after another. If two
-    users name one connection, there is one stream: the first request gets the job.
+    The jobs of a user stay in one stream, where they take their turns one after another.
     """
     in_order = range(len(checked))
     if len(checked) <= BATCH:
         return [in_order]
     streams: list[list[int]] = [[] for _ in range(AT_ONCE)]
     stream_of: dict[str, list[int]] = {}
-    user_of: dict[str, str] = {}
     for place, each in enumerate(checked):
         if place % CHECKED_AT_ONCE == CHECKED_AT_ONCE - 1:
             await rt.clock.sleep(0)
         user = each.new.user_id
-        if user_of.setdefault(each.new.connection_id, user) != user:
-            return [in_order]
         if user not in stream_of:
             stream_of[user] = streams[len(stream_of) % AT_ONCE]
         stream_of[user].append(place)
@@ -155,7 +151,7 @@ async def _submit_batch(rt: Runtime, checked: Sequence[_ValidRequest]) -> list[S
 
 async def _find_accounts(rt: Runtime, batch: _Batch) -> None:
     """Give the jobs the connections of their users, by one read."""
-    with_accounts = {sync.name for sync in rt.registry if has_accounts(rt, sync)}
+    with_accounts = {sync.name for sync in rt.registry if has_accounts(sync)}
     places = [place for place, new in batch.jobs.items() if new.sync in with_accounts]
     if not places:
         return

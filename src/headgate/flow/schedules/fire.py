@@ -13,7 +13,6 @@ from headgate.base.errors import Conflict
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.flow.jobs.submit import JobRequest, check
-from headgate.flow.registry import Sync, auth_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.schedules.plan import (
     asked_period,
@@ -245,21 +244,18 @@ async def _jobs(
     for place, start in enumerate(starts):
         if place % BATCH == BATCH - 1:
             await rt.clock.sleep(0)
-        request = _request(schedule, sync, start.candidate, tick)
+        request = _request(schedule, start.candidate, tick)
         new = check(request, sync, job_id=rt.ids.new("job"), now=now)
         made.append(ScheduledJob(new, start.at))
     return made
 
 
-def _request(schedule: Schedule, sync: Sync, candidate: Candidate, tick: datetime) -> JobRequest:
-    there = candidate.destination_connection_id
-    if there is None and sync.destination is not None and auth_of(sync.destination) is not None:
-        there = candidate.user_id
+def _request(schedule: Schedule, candidate: Candidate, tick: datetime) -> JobRequest:
     return JobRequest(
-        sync=sync.name,
+        sync=schedule.sync,
         user_id=candidate.user_id,
         connection_id=candidate.connection_id,
-        destination_connection_id=there,
+        destination_connection_id=candidate.destination_connection_id,
         mode=schedule.mode,
         lane=schedule.lane,
         options=schedule.options,

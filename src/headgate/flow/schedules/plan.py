@@ -12,7 +12,6 @@ from headgate.policy.allowance import Allowance, allowance_of, shared_limits
 from headgate.policy.cron import next_tick
 from headgate.policy.freshness import plan_fresh
 from headgate.policy.ticks import Period, plan_tick
-from headgate.ports.connector import Destination, Source
 from headgate.ports.schedules import CandidateQuery, ScheduleStore
 
 #: The candidates that are read in one statement.
@@ -58,17 +57,12 @@ async def read_candidates(rt: Runtime, schedule: Schedule) -> tuple[datetime, li
 
 def _query(rt: Runtime, schedule: Schedule) -> CandidateQuery:
     sync = rt.registry.get(schedule.sync)
-
-    def has_users(end: Source | Destination) -> bool:
-        # Without credentials there are no connections, and the user's id stands for one.
-        return rt.credentials is not None and auth_of(end) is not None
-
     there = sync.destination
     return CandidateQuery(
         schedule=schedule.name,
         sync=sync.name,
-        source=sync.source.name if has_users(sync.source) else None,
-        destination=there.name if there is not None and has_users(there) else None,
+        source=sync.source.name if auth_of(sync.source) is not None else None,
+        destination=there.name if there is not None and auth_of(there) is not None else None,
         ages=schedule.freshness is not None,
     )
 

@@ -39,7 +39,6 @@ from headgate.toolkit.api import (
     post_problems,
     request_config,
     router,
-    start_job,
     view_for_caller,
 )
 from headgate.types import Job, JobStatus, JobView
@@ -182,7 +181,7 @@ async def start(
             end_date=body.endDate,
             key=key,
         )
-        job = await start_job(app, caller, wanted)
+        job = (await app.jobs.submit(wanted)).job
     status = await app.jobs.status(job.id, user_id=job.user_id)
     location = {"Location": f"/jobs/{job.id}/status"}
     return etag_response(

@@ -76,9 +76,7 @@ def scrape(
         if settings.shop_url is None:
             raise InvalidInput("HEADGATE_SHOP_URL", "is not set: it is the shop to scrape")
         names = _known_targets(opened, settings)
-        submitted = await opened.jobs.submit(
-            NAME, user_id=user, connection_id=settings.shop_site_id
-        )
+        submitted = await opened.jobs.submit(NAME, user_id=user)
         supervisor = opened.supervisor()
         await supervisor.start()
         try:

@@ -29,7 +29,7 @@ class Shop(ApiSource):
         # To the second, which is as exact as a page is.
         scraped_at = ctx.clock.now().astimezone(UTC).replace(microsecond=0)
         listing = read_listing(answer.body, url=answer.url)
-        rows = [_normalize(ctx, each, scraped_at.isoformat()) for each in listing.prices]
+        rows = [self._normalize(ctx, each, scraped_at.isoformat()) for each in listing.prices]
         sold_out = listing.sold_out
         return Chunk(
             records=[Record(f"{ctx.job_id}/{row['productId']}", row) for row in rows],
@@ -48,14 +48,13 @@ class Shop(ApiSource):
         if not rules.can_fetch(AGENT, LISTING):
             raise Forbidden(f"the shop's robots.txt does not allow {LISTING}")
 
-
-def _normalize(ctx: Context, price: ListedPrice, scraped_at: str) -> dict[str, object]:
-    return {
-        "runId": ctx.job_id,
-        "productId": price.product_id,
-        "sourceId": ctx.connection_id,
-        "scrapedAt": scraped_at,
-        "name": price.name,
-        "price": price.amount,
-        "currency": price.currency,
-    }
+    def _normalize(self, ctx: Context, price: ListedPrice, scraped_at: str) -> dict[str, object]:
+        return {
+            "runId": ctx.job_id,
+            "productId": price.product_id,
+            "sourceId": self.name,
+            "scrapedAt": scraped_at,
+            "name": price.name,
+            "price": price.amount,
+            "currency": price.currency,
+        }

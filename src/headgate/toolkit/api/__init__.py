@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         Limit,
         accepted_response,
         add_job_controls,
-        start_job,
     )
     from headgate.toolkit.api.limits import large_body
     from headgate.toolkit.api.models import fields_of, make_model, model_of, page_model
@@ -104,7 +103,6 @@ __all__ = [
     "router",
     "secret_response",
     "shown_to",
-    "start_job",
     "stream_job",
     "view_for_caller",
     "wants_stream",

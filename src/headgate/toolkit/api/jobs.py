@@ -1,4 +1,4 @@
-"""Parts that every API about jobs shares: request parameters, starting a job, its verbs."""
+"""Parts that every API about jobs shares: request parameters, the response, the verbs."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -8,9 +8,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from headgate.app import App
-from headgate.base.errors import InvalidInput
 from headgate.flow.jobs.service import Jobs
-from headgate.flow.jobs.submit import JobRequest
 from headgate.model.job import Job
 from headgate.toolkit.api import responses
 from headgate.toolkit.api.auth import Caller
@@ -80,24 +78,6 @@ def add_job_controls(
             dependencies=[IDEMPOTENT],
             responses=post_problems(*_CONTROL_PROBLEMS, *more),
         )(endpoint(operation))
-
-
-async def start_job(app: App, caller: Caller, wanted: JobRequest) -> Job:
-    """Start the job; with a key that was used before, return the job it started then."""
-    check_connection(app, caller, wanted)
-    return (await app.jobs.submit(wanted)).job
-
-
-def check_connection(app: App, caller: Caller, wanted: JobRequest) -> None:
-    """Refuse a user's key that names a foreign connection of a source without accounts.
-
-    At such a source a connection is only a name, and a user's own is the user's id. Where there are
-    accounts, the store knows whose each connection is.
-    """
-    source = wanted.source or app.registry.get(wanted.sync).source.name
-    own = wanted.connection_id in (None, caller.owner)
-    if not (own or caller.is_admin or source in app.registry.auths):
-        raise InvalidInput("connection_id", f"users have no accounts at {source}: leave it out")
 
 
 async def accepted_response(request: Request, app: App, caller: Caller, job: Job) -> Response:

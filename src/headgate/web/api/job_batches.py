@@ -9,7 +9,6 @@ import msgspec
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.submit_many import BATCH
@@ -17,7 +16,6 @@ from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.toolkit.api import examples, idempotency, problems, responses
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.documents import Name, StartSync, request_config
-from headgate.toolkit.api.jobs import check_connection
 from headgate.toolkit.api.limits import large_body
 from headgate.toolkit.api.models import model_of
 from headgate.toolkit.api.route import (
@@ -139,14 +137,14 @@ async def start_many(app: TheApp, caller: TheCaller, key: JobKey, body: StartJob
     requests = []
     for place, job in enumerate(body.jobs):
         with _at_place(place):
-            requests.append(_request(app, caller, job, key=key and f"{key}[{place}]"))
+            requests.append(_request(caller, job, key=key and f"{key}[{place}]"))
             app.jobs.validate(requests[-1])
     return responses.json_response(_results(await app.jobs.submit_many(requests)))
 
 
-def _request(app: App, caller: Caller, job: BatchJob, *, key: str | None) -> JobRequest:
+def _request(caller: Caller, job: BatchJob, *, key: str | None) -> JobRequest:
     """The request for a job, which is one of the caller's own user."""
-    wanted = JobRequest(
+    return JobRequest(
         sync=job.sync,
         user_id=caller.require_user(job.user_id),
         connection_id=job.connection_id,
@@ -159,8 +157,6 @@ def _request(app: App, caller: Caller, job: BatchJob, *, key: str | None) -> Job
         limit=job.limit,
         key=key if job.key is None else idempotency.job_key(caller.key.id, job.key),
     )
-    check_connection(app, caller, wanted)
-    return wanted
 
 
 @contextmanager

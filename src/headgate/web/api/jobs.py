@@ -32,8 +32,6 @@ from headgate.toolkit.api.jobs import (
     Limit,
     accepted_response,
     add_job_controls,
-    check_connection,
-    start_job,
 )
 from headgate.toolkit.api.models import page_model
 from headgate.toolkit.api.route import (
@@ -106,9 +104,9 @@ async def start(
         key=key,
     )
     if body.dry_run:
-        check_connection(app, caller, wanted)
         return responses.json_response(await app.jobs.forecast(wanted))
-    return await accepted_response(request, app, caller, await start_job(app, caller, wanted))
+    job = (await app.jobs.submit(wanted)).job
+    return await accepted_response(request, app, caller, job)
 
 
 # ---- following ---------------------------------------------------------------------------------

@@ -7,11 +7,7 @@ from starlette.responses import Response
 
 from headgate.flow.jobs.submit import ID_LENGTH_MAX, JobRequest
 from headgate.toolkit.api.documents import JobModel, StartSync
-from headgate.toolkit.api.jobs import (
-    ACCEPTED,
-    accepted_response,
-    start_job,
-)
+from headgate.toolkit.api.jobs import ACCEPTED, accepted_response
 from headgate.toolkit.api.route import IDEMPOTENT, JobKey, TheApp, TheCaller, post_problems, router
 
 SyncName = Annotated[str, Path(alias="name", max_length=ID_LENGTH_MAX, description="The sync.")]
@@ -51,4 +47,5 @@ async def start(
         limit=body.limit,
         key=key,
     )
-    return await accepted_response(request, app, caller, await start_job(app, caller, wanted))
+    job = (await app.jobs.submit(wanted)).job
+    return await accepted_response(request, app, caller, job)

@@ -16,7 +16,7 @@ from headgate.ports.connector import Chunk, Context
 from headgate.ports.jobs.store import NewJob, SubmitResult
 from tests.unit.values import make_job, runtime
 
-REQUEST = JobRequest(sync="inbox", user_id="user_1", connection_id="c")
+REQUEST = JobRequest(sync="inbox", user_id="user_1", connection_id="user_1")
 ENDED = make_job(state=JobState.SUCCESS, reason=Reason.DONE)
 RUNNING = make_job(state=JobState.RUNNING, reason=Reason.WORKING)
 

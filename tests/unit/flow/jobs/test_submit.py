@@ -47,23 +47,26 @@ LIMIT = replace(REQUEST, mode=Mode.LIMIT, limit=10)
 SINCE_IN_TOKYO = (NOW - timedelta(days=1)).astimezone(timezone(timedelta(hours=9)))
 
 
-class Fitbit:
-    name = "fitbit"
+class Api:
+    """A provider at which users have accounts."""
 
-    async def read(self, ctx: Context) -> Chunk:
-        raise AssertionError("nothing is read to submit a job")
-
-
-class Uploads:
-    """A destination with accounts of its own."""
-
-    name = title = "strava"
     budget = None
     ports = frozenset({443})
     auth = ApiToken()
 
     def open_http(self, options: ClientOptions) -> Http:
         raise AssertionError("nothing is opened to submit a job")
+
+
+class Fitbit(Api):
+    name = title = "fitbit"
+
+    async def read(self, ctx: Context) -> Chunk:
+        raise AssertionError("nothing is read to submit a job")
+
+
+class Uploads(Api):
+    name = title = "strava"
 
     async def write(self, batch: Batch) -> None:
         raise AssertionError("nothing is written to submit a job")

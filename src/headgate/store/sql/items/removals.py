@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, func, select
 
+from headgate.base.encoding import hash_text
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.engine.statements import insert_into
 from headgate.store.sql.items import tombstones
@@ -19,14 +20,25 @@ def note(tx: Connection, now: Moment, connection_id: str) -> None:
     """Store that the connection was removed, and forget what people were told about it."""
     tx.execute(delete(troubles).where(troubles.c.connection_id == connection_id))
     tombstones.forget(tx, connection_id)
-    row = {"connection_id": connection_id, "removed_at": now.at()}
+    _note(tx, now, connection_id)
+
+
+def note_erased(tx: Connection, now: Moment, user_id: str) -> None:
+    """The same of an erased user, whose id may stand for a connection: only its hash is stored."""
+    _note(tx, now, hash_text(user_id))
+
+
+def _note(tx: Connection, now: Moment, stored_id: str) -> None:
+    row = {"connection_id": stored_id, "removed_at": now.at()}
     tx.execute(insert_into(tx.dialect, removed_connections).values(row).on_conflict_do_nothing())
 
 
 def among(tx: Connection, connection_ids: Iterable[str]) -> set[str]:
     """The removed connections among these."""
+    hashed = {hash_text(each): each for each in connection_ids}
     known = removed_connections.c.connection_id
-    return set(tx.execute(select(known).where(known.in_(set(connection_ids)))).scalars())
+    found = tx.execute(select(known).where(known.in_({*hashed, *hashed.values()}))).scalars()
+    return {hashed.get(each, each) for each in found}
 
 
 def with_items(tx: Connection) -> str | None:

@@ -61,12 +61,11 @@ def _delete(tx: Connection, ids: list[str], before: ColumnElement[datetime]) -> 
 
 
 def _has_later(*where: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Whether a job of the same user, sync and connection ended later, by one index."""
+    """Whether a job of the same sync and connection ended later, by one index."""
     return exists().where(
         in_states(_LATER, *JOB.terminal),
         _LATER.c.sync == jobs.c.sync,
         _LATER.c.connection_id == jobs.c.connection_id,
         _LATER.c.finished_at > jobs.c.finished_at,
-        _LATER.c.user_id == jobs.c.user_id,
         *where,
     )

@@ -107,7 +107,10 @@ def _note_connections(tx: Connection, now: Moment, erasure: Erasure, user_id: st
     known = set(owner_of(tx, user_id, erasure.connection_ids).connection_ids)
     added = sorted(known.difference(erasure.connection_ids))
     for connection_id in added:
-        removals.note(tx, now, connection_id)
+        if connection_id == user_id:
+            removals.note_erased(tx, now, user_id)
+        else:
+            removals.note(tx, now, connection_id)
     return _change(tx, erasure, connection_ids=tuple(sorted(known))) if added else erasure
 
 

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Select,
     Table,
     delete,
-    exists,
     func,
     literal,
     select,
@@ -52,10 +51,7 @@ class Owner(NamedTuple):
     """A user, and every connection that they ever had."""
 
     user_id: str
-    #: Theirs alone.
     connection_ids: Sequence[str]
-    #: At a source without accounts a connection is a name, and others may have taken the same.
-    shared_ids: Sequence[str] = ()
 
 
 #: The condition for the rows of a user.
@@ -92,28 +88,13 @@ def _of_connection(column: ColumnElement[Any]) -> Find:
 
 
 def _of_sync_and_connection(table: Table) -> Find:
-    """By a key that begins with the sync, which is looked up so that the index is used.
-
-    What is stored under a name that another user took first is that user's.
-    """
-    anothers = (record_owners.c.sync == table.c.sync) & (
-        record_owners.c.connection_id == table.c.connection_id
-    )
+    """By a key that begins with the sync, which is looked up so that the index is used."""
 
     def find(tx: Connection, owner: Owner) -> ColumnElement[bool]:
-        of_another = exists().where(anothers, record_owners.c.user_id != owner.user_id)
-        return (
-            table.c.sync.in_(_distinct(tx, table.c.sync))
-            & table.c.connection_id.in_([*owner.connection_ids, *owner.shared_ids])
-            & ~of_another
-        )
+        of_connection = table.c.connection_id.in_(owner.connection_ids)
+        return table.c.sync.in_(_distinct(tx, table.c.sync)) & of_connection
 
     return find
-
-
-def _items_of(tx: Connection, owner: Owner) -> ColumnElement[bool]:
-    ids = [*owner.connection_ids, *owner.shared_ids]
-    return items.c.connection_id.in_(ids) & (items.c.user_id == owner.user_id)
 
 
 def _of_parent(column: ColumnElement[Any], parent: FromClause, find_parent: Find) -> Find:
@@ -132,7 +113,7 @@ def _distinct(tx: Connection, column: ColumnElement[Any]) -> list[str]:
 
 
 _jobs_of, _keys_of = _of_user(jobs.c.user_id), _of_user(api_keys.c.user_id)
-_messages_of = _of_user(messages.c.user_id)
+_messages_of, _items_of = _of_user(messages.c.user_id), _of_connection(items.c.connection_id)
 _WORK = {"token", "lease_until", "worker"}
 
 #: In the order of an export. An erasure goes the other way, so that children go before the rows by
@@ -188,7 +169,7 @@ TABLES = (
 IMPERSONAL = {
     "headgate_budgets": "counts of requests; a key names at most a connection, by a random id",
     "headgate_limiters": "when a limiter began to count",
-    "headgate_removed_connections": "the random ids of connections, for a week",
+    "headgate_removed_connections": "random ids of connections and hashes of users, for a week",
     "headgate_workers": "worker processes",
     "headgate_target_stops": "targets",
     "headgate_schedules": "schedules; `paused_by` is an operator",
@@ -214,27 +195,14 @@ def has_rows(tx: Connection, each: PersonalTable, owner: Owner) -> bool:
 
 
 def owner_of(tx: Connection, user_id: str, known: Iterable[str] = ()) -> Owner:
-    """The user, with the connections that they have, or had by their jobs and records.
-
-    `known` are theirs already. A job may name a connection that is not its user's: that of another
-    is none of theirs.
-    """
-    named: set[str] = set()
+    """The user, with the connections that are `known`, or theirs by what is stored of them."""
+    found = set(known)
     for table in (connections, jobs, record_owners, tick_users):
         column = table.c.id if table is connections else table.c.connection_id
-        named.update(
+        found.update(
             tx.execute(select(column).distinct().where(table.c.user_id == user_id)).scalars()
         )
-    new = named.difference(known)
-    has_account = connections.c.id.in_(new) & (connections.c.user_id != user_id)
-    new.difference_update(tx.execute(select(connections.c.id).where(has_account)).scalars())
-    taken = (
-        record_owners.c.sync.in_(_distinct(tx, record_owners.c.sync))
-        & record_owners.c.connection_id.in_(new)
-        & (record_owners.c.user_id != user_id)
-    )
-    shared = set(tx.execute(select(record_owners.c.connection_id).where(taken)).scalars())
-    return Owner(user_id, sorted({*known, *new} - shared), sorted(shared))
+    return Owner(user_id, sorted(found))
 
 
 def export_page(

@@ -1,9 +1,4 @@
-"""Whose the stored records are: one row for each sync and connection that has stored a record.
-
-The first job that stores a record of a connection decides: at a source without accounts a
-connection is only a name, and another user who takes the same name must not see what was stored
-before.
-"""
+"""Whose the stored records are: one row for each sync and connection that has stored a record."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
