@@ -1,20 +1,16 @@
 """`headgate backfill …`: forecast, start, follow and control backfills of a user's history."""
 
-from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Annotated
 
 import typer
 
 from headgate.app import App
-from headgate.cli.jobs.controls import UserOption, add_controls
+from headgate.cli.jobs.controls import UserOption, add_controls, add_list
 from headgate.cli.jobs.jobs import JobArgument
-from headgate.flow.jobs.service import LIST_MAX
 from headgate.flow.jobs.submit import JobRequest
-from headgate.flow.jobs.view import JobView
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode, Reprocess
-from headgate.model.states import JobState
 from headgate.ports.jobs.store import SubmitResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.ids import JOB, complete_syncs, whole_id
@@ -25,9 +21,8 @@ from headgate.toolkit.commands.loading import (
     JsonOption,
     load_app,
     run,
-    run_list,
 )
-from headgate.toolkit.commands.output import messages, out, print_json, print_list
+from headgate.toolkit.commands.output import messages, out, print_json
 from headgate.toolkit.commands.parsing import parse_day
 from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
@@ -128,38 +123,7 @@ def status(
     raise typer.Exit(run(loaded, show, json=json))
 
 
-@commands.command("list")
-@example("headgate backfill list --state paused")
-def list_backfills(
-    user: UserOption = None,
-    sync: Annotated[
-        str | None, typer.Option(help="Only jobs of this sync.", autocompletion=complete_syncs)
-    ] = None,
-    state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
-    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX - 1)] = 20,
-    before: Annotated[str | None, typer.Option(help="Only jobs older than this one.")] = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """List backfills, newest first."""
-    loaded = load_app(app, database, needs_syncs=False, json=json)
-
-    async def find(opened: App) -> Sequence[JobView]:
-        jobs = await opened.jobs.list(
-            user_id=user,
-            sync=sync,
-            mode=Mode.HISTORY,
-            states=state or (),
-            limit=limit + 1,
-            before=before,
-        )
-        return await opened.jobs.views(jobs)
-
-    none = "no backfills; to start one, see: headgate backfill start --help"
-    print_list(run_list(loaded, find, json=json), limit=limit, json=json, none=none)
-
-
+add_list(commands, "backfill", Mode.HISTORY)
 add_controls(commands, "backfill")
 
 

@@ -1,19 +1,27 @@
-"""The commands that control jobs: the same for `headgate job` and for `headgate backfill`."""
+"""The commands that list and control jobs, the same for `headgate job` and `headgate backfill`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, NamedTuple
 
 import typer
 
 from headgate.app import App
 from headgate.base.errors import Conflict
-from headgate.model.job import Job
-from headgate.model.states import ConnectionState
+from headgate.flow.jobs.service import LIST_MAX
+from headgate.flow.jobs.view import JobView
+from headgate.model.job import Job, Mode
+from headgate.model.states import ConnectionState, JobState
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
-from headgate.toolkit.commands.ids import JOB, ids_argument
-from headgate.toolkit.commands.loading import AppOption, DatabaseOption, JsonOption
-from headgate.toolkit.commands.output import out, print_json
+from headgate.toolkit.commands.ids import JOB, complete_syncs, ids_argument
+from headgate.toolkit.commands.loading import (
+    AppOption,
+    DatabaseOption,
+    JsonOption,
+    load_app,
+    run_list,
+)
+from headgate.toolkit.commands.output import out, print_json, print_list
 from headgate.toolkit.commands.watching import print_next, reconnect_command
 
 JobsArgument = Annotated[
@@ -103,3 +111,40 @@ def _command(control: Control) -> Callable[..., None]:
         do_to_each(JOB, job_ids, act, app=app, database=database, json=json)
 
     return command
+
+
+def add_list(commands: typer.Typer, noun: str, mode: Mode | None = None) -> None:
+    """Add the list of jobs, which are called `noun` there: those of a mode, or all."""
+    verb = "submit" if mode is None else "start"
+
+    @commands.command("list", help=f"List {noun}s, newest first.")
+    @example(f"headgate {noun} list --user ada --state failed --state paused")
+    def list_jobs(
+        user: UserOption = None,
+        sync: Annotated[
+            str | None, typer.Option(help="Only jobs of this sync.", autocompletion=complete_syncs)
+        ] = None,
+        state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
+        limit: Annotated[
+            int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX - 1)
+        ] = 20,
+        before: Annotated[str | None, typer.Option(help="Only jobs older than this one.")] = None,
+        app: AppOption = None,
+        database: DatabaseOption = None,
+        json: JsonOption = False,
+    ) -> None:
+        loaded = load_app(app, database, needs_syncs=False, json=json)
+
+        async def find(opened: App) -> Sequence[JobView]:
+            jobs = await opened.jobs.list(
+                user_id=user,
+                sync=sync,
+                mode=mode,
+                states=state or (),
+                limit=limit + 1,
+                before=before,
+            )
+            return await opened.jobs.views(jobs)
+
+        none = f"no {noun}s; to {verb} one, see: headgate {noun} {verb} --help"
+        print_list(run_list(loaded, find, json=json), limit=limit, json=json, none=none)

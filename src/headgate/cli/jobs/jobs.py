@@ -8,12 +8,10 @@ import typer
 
 from headgate.app import App
 from headgate.base.errors import InvalidInput
-from headgate.cli.jobs.controls import JobsArgument, UserOption, add_controls
+from headgate.cli.jobs.controls import JobsArgument, UserOption, add_controls, add_list
 from headgate.cli.jobs.files import submit_file
-from headgate.flow.jobs.service import LIST_MAX
-from headgate.flow.jobs.view import JobStatus, JobView
+from headgate.flow.jobs.view import JobStatus
 from headgate.model.job import JobEvent, Lane, Mode, Reprocess
-from headgate.model.states import JobState
 from headgate.ports.jobs.store import SubmitResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
@@ -31,7 +29,6 @@ from headgate.toolkit.commands.output import (
     messages,
     print_events,
     print_json,
-    print_list,
 )
 from headgate.toolkit.commands.parsing import parse_day, parse_json_object, parse_time
 from headgate.toolkit.commands.watching import print_status
@@ -171,31 +168,7 @@ def _submit_one(fields: Mapping[str, Any], app: str | None, *, json: bool) -> No
     messages.print(f"next: headgate job show {status.id}", markup=False)
 
 
-@commands.command("list")
-@example("headgate job list --user ada --state failed --state paused")
-def list_jobs(
-    user: UserOption = None,
-    sync: Annotated[
-        str | None, typer.Option(help="Only jobs of this sync.", autocompletion=complete_syncs)
-    ] = None,
-    state: Annotated[list[JobState] | None, typer.Option(help="Only these states.")] = None,
-    limit: Annotated[int, typer.Option(help="How many, at most.", min=1, max=LIST_MAX - 1)] = 20,
-    before: Annotated[str | None, typer.Option(help="Only jobs older than this one.")] = None,
-    app: AppOption = None,
-    database: DatabaseOption = None,
-    json: JsonOption = False,
-) -> None:
-    """List jobs, newest first."""
-    loaded = load_app(app, database, needs_syncs=False, json=json)
-
-    async def find(opened: App) -> Sequence[JobView]:
-        jobs = await opened.jobs.list(
-            user_id=user, sync=sync, states=state or (), limit=limit + 1, before=before
-        )
-        return await opened.jobs.views(jobs)
-
-    none = "no jobs; to submit one, see: headgate job submit --help"
-    print_list(run_list(loaded, find, json=json), limit=limit, json=json, none=none)
+add_list(commands, "job")
 
 
 @commands.command()
