@@ -208,7 +208,8 @@ def _field(found: griffe.Attribute) -> str:
 
 def _meta(found: griffe.Attribute) -> str:
     """The description in its annotation, as the API's document has it."""
-    return "".join(str(ast.literal_eval(str(each.value))) for each in _annotated(found)[1:])
+    told = [each.value for each in _annotated(found)[1:] if each.name == "description"]
+    return "".join(str(ast.literal_eval(str(each))) for each in told)
 
 
 def _annotated(found: griffe.Attribute) -> list[Any]:
@@ -217,7 +218,7 @@ def _annotated(found: griffe.Attribute) -> list[Any]:
     if not isinstance(hint, griffe.ExprSubscript) or str(hint.left) != "Annotated":
         return [hint]
     parts: Any = hint.slice
-    kind, meta = parts.elements
+    kind, *_, meta = parts.elements
     return [kind, *meta.arguments]
 
 

@@ -1,5 +1,6 @@
 """`headgate job …`, `migrate`, `--version`: data on stdout, messages on stderr, exit codes."""
 
+import inspect
 import json
 import os
 import re
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from headgate import JobRequest
+from headgate.cli.jobs import backfills, jobs
 from headgate.cli.main import cli
 from tests.cli.conftest import ONE_SYNC, Cli
 
@@ -247,3 +250,21 @@ def test_the_version_says_whether_sqlite_needs_its_checkpoints_guarded(
     monkeypatch.setattr("sqlite3.sqlite_version_info", version)
 
     assert ("lets nobody commit meanwhile" in headgate("--version").stdout) == guarded
+
+
+@pytest.mark.parametrize(
+    ("command", "without"),
+    [
+        (jobs.submit, set()),
+        (backfills.start_backfill, {"source", "destination", "mode", "since", "limit"}),
+    ],
+)
+def test_every_field_of_a_job_is_an_option(command: Any, without: set[str]) -> None:
+    fields = set(JobRequest.__struct_fields__)
+
+    assert set(inspect.signature(command).parameters) & fields == fields - without
+
+
+def test_a_source_and_a_destination_stand_for_the_sync(headgate: Cli) -> None:
+    job = headgate.json("job", "submit", "--source", "fake", "--user", "ada")
+    assert job["sync"] == "sync"

@@ -1,19 +1,20 @@
 """`headgate backfill …`: forecast, start, follow and control backfills of a user's history."""
 
-from datetime import date, timedelta
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, Any
 
 import typer
 
 from headgate.app import App
 from headgate.cli.jobs.controls import UserOption, add_controls, add_list
 from headgate.cli.jobs.jobs import JobArgument
+from headgate.cli.jobs.options import takes_job
 from headgate.flow.jobs.submit import JobRequest
 from headgate.model.forecast import Forecast
-from headgate.model.job import Mode, Reprocess
+from headgate.model.job import Mode
 from headgate.ports.jobs.store import SubmitResult
 from headgate.toolkit.commands.command_line import example
-from headgate.toolkit.commands.ids import JOB, complete_syncs, whole_id
+from headgate.toolkit.commands.ids import JOB, whole_id
 from headgate.toolkit.commands.linking import build_links, site_url
 from headgate.toolkit.commands.loading import (
     AppOption,
@@ -23,7 +24,6 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.output import messages, out, print_json
-from headgate.toolkit.commands.parsing import parse_day
 from headgate.toolkit.commands.watching import print_status, watch, watch_json
 
 commands = typer.Typer(help="Import a user's history, day by day.", no_args_is_help=True)
@@ -36,32 +36,12 @@ TimeoutOption = Annotated[
 
 @commands.command("start")
 @example("headgate backfill start steps --user ada --from 2024-01-01 --to 2024-12-31 --dry-run")
+@takes_job(
+    *("sync", "user_id", "start_date", "end_date"),
+    without=("source", "destination", "mode", "since", "limit"),
+)
 def start_backfill(
-    sync: Annotated[
-        str,
-        typer.Argument(
-            help="The sync to run; `headgate systems` and your app declare them.",
-            autocompletion=complete_syncs,
-            metavar="SYNC",
-        ),
-    ],
-    user: Annotated[str, typer.Option("--user", help="The user whose data is read.")],
-    start_date: Annotated[
-        date, typer.Option("--from", help="The first day.", parser=parse_day, metavar="DAY")
-    ],
-    end_date: Annotated[
-        date, typer.Option("--to", help="The last day.", parser=parse_day, metavar="DAY")
-    ],
-    reprocess: Annotated[
-        Reprocess, typer.Option(help="Which days to read again, besides those never read.")
-    ] = Reprocess.FAILED,
-    connection: Annotated[
-        str | None, typer.Option(help="The connection to the source, if the user has several.")
-    ] = None,
-    destination_connection: Annotated[
-        str | None, typer.Option(help="The connection to the destination, if there are several.")
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,
+    fields: dict[str, Any],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only forecast; start nothing.")
     ] = False,
@@ -71,17 +51,7 @@ def start_backfill(
     json: JsonOption = False,
 ) -> None:
     """Start a backfill, or forecast what it would cost."""
-    request = JobRequest(
-        sync=sync,
-        mode=Mode.HISTORY,
-        user_id=user,
-        start_date=start_date,
-        end_date=end_date,
-        reprocess=reprocess,
-        connection_id=connection,
-        destination_connection_id=destination_connection,
-        key=key,
-    )
+    request = JobRequest(mode=Mode.HISTORY, **fields)
     loaded = load_app(app, None, needs_syncs=True, json=json)
     if dry_run:
         forecast = run(loaded, lambda opened: opened.jobs.forecast(request), json=json)

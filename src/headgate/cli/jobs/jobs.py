@@ -1,7 +1,6 @@
 """`headgate job …`: submit, follow and control jobs."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
@@ -10,12 +9,13 @@ from headgate.app import App
 from headgate.base.errors import InvalidInput
 from headgate.cli.jobs.controls import JobsArgument, UserOption, add_controls, add_list
 from headgate.cli.jobs.files import submit_file
+from headgate.cli.jobs.options import takes_job
 from headgate.flow.jobs.view import JobStatus
-from headgate.model.job import JobEvent, Lane, Mode, Reprocess
+from headgate.model.job import JobEvent
 from headgate.ports.jobs.store import SubmitResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
-from headgate.toolkit.commands.ids import JOB, complete, complete_syncs, whole_id
+from headgate.toolkit.commands.ids import JOB, complete, whole_id
 from headgate.toolkit.commands.loading import (
     AppOption,
     DatabaseOption,
@@ -30,7 +30,6 @@ from headgate.toolkit.commands.output import (
     print_events,
     print_json,
 )
-from headgate.toolkit.commands.parsing import parse_day, parse_json_object, parse_time
 from headgate.toolkit.commands.watching import print_status
 from headgate.toolkit.paging import Page
 
@@ -42,63 +41,13 @@ JobArgument = Annotated[
         help="The job's id, or its beginning.", metavar="JOB", autocompletion=complete(JOB)
     ),
 ]
-FirstDayOption = Annotated[
-    date | None,
-    typer.Option(
-        "--start-date",
-        "--from",
-        help="Mode history: the first day.",
-        parser=parse_day,
-        metavar="DAY",
-    ),
-]
-LastDayOption = Annotated[
-    date | None,
-    typer.Option(
-        "--end-date", "--to", help="Mode history: the last day.", parser=parse_day, metavar="DAY"
-    ),
-]
-SinceOption = Annotated[
-    datetime | None,
-    typer.Option(
-        help="Mode since: a day, a time or 24h. Default: the high-water mark.",
-        parser=parse_time,
-        metavar="TIME",
-    ),
-]
 
 
 @commands.command()
 @example("headgate job submit steps --user ada --mode history --from 2024-01-01 --to 2024-12-31")
+@takes_job()
 def submit(
-    sync: Annotated[
-        str | None,
-        typer.Argument(help="The sync to run.", autocompletion=complete_syncs, metavar="SYNC"),
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="The user whose data is read.")] = None,
-    connection: Annotated[
-        str | None, typer.Option(help="The connection to the source, if the user has several.")
-    ] = None,
-    destination_connection: Annotated[
-        str | None, typer.Option(help="The connection to the destination, if there are several.")
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(
-            help="How much to read. Default: history with days, else the sync's only mode, or full."
-        ),
-    ] = None,
-    start_date: FirstDayOption = None,
-    end_date: LastDayOption = None,
-    reprocess: Annotated[
-        Reprocess, typer.Option(help="Mode history: which days to read again.")
-    ] = Reprocess.FAILED,
-    since: SinceOption = None,
-    limit: Annotated[int | None, typer.Option(help="Mode limit: how many records.")] = None,
-    lane: Annotated[Lane | None, typer.Option(help="Default: backfills cold, else hot.")] = None,
-    key: Annotated[str | None, typer.Option(help="Idempotency key.")] = None,
-    options: Annotated[str | None, typer.Option(help="JSON object for the source.")] = None,
-    delay: Annotated[float, typer.Option(help="Seconds to wait before it starts.")] = 0.0,
+    fields: dict[str, Any],
     file: Annotated[
         str | None,
         typer.Option(help="Submit the jobs of this file, one JSON object a line; - is stdin."),
@@ -116,31 +65,10 @@ def submit(
     130 interrupted.
     """
     with report_errors(json=json):
-        fields = _fields(
-            sync=sync,
-            user_id=user,
-            connection_id=connection,
-            destination_connection_id=destination_connection,
-            mode=mode,
-            start_date=start_date,
-            end_date=end_date,
-            reprocess=None if reprocess is Reprocess.FAILED else reprocess,
-            since=since,
-            limit=limit,
-            lane=lane,
-            key=key,
-            options=None if options is None else parse_json_object("options", options),
-            delay_s=delay or None,
-        )
         _check_named(fields, file)
     if file is not None:
         raise typer.Exit(submit_file(file, app=app, json=json))
     _submit_one(fields, app, json=json)
-
-
-def _fields(**given: Any) -> dict[str, Any]:
-    """The fields of a request that were given."""
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def _check_named(fields: Mapping[str, Any], file: str | None) -> None:
@@ -148,7 +76,7 @@ def _check_named(fields: Mapping[str, Any], file: str | None) -> None:
     if file is not None and fields:
         raise InvalidInput(next(iter(fields)), "the file's lines name it; leave it out")
     for name in () if file is not None else ("sync", "user_id"):
-        if name not in fields:
+        if name not in fields and not (name == "sync" and "source" in fields):
             raise InvalidInput(name, "is missing; name it, or submit a file of jobs with --file")
 
 

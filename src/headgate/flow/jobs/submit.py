@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from headgate.base.encoding import JsonObject, content_hash, json_problem
 from headgate.base.errors import InvalidInput, PlanRequired
@@ -29,40 +31,53 @@ _REPROCESS, _LANES = tuple(Reprocess), tuple(Lane)
 class JobRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """A request for a job of a user: the sync, or its source and destination, and what to read."""
+    """A request for a job of a user: the sync, or its source and destination, and what to read.
 
-    #: The sync; beside a source it is needed only if several have that source and destination.
-    sync: str | None = None
-    #: The source that the sync reads.
-    source: str | None = None
-    #: Where it writes; with a source, None: the records stay in Headgate's own database.
-    destination: str | None = None
-    user_id: str
-    #: The user's connection to the source; it is found if the user has only one. Where the source
-    #: has no `auth`, it is the user's id.
-    connection_id: str | None = None
-    #: The same for the destination, if it has users.
-    destination_connection_id: str | None = None
-    #: By default history if there are days, else the sync's only mode, or full.
-    mode: str | None = None
-    #: Mode history: the first and the last day, both included. Days are UTC days.
-    start_date: date | None = None
-    end_date: date | None = None
-    #: Mode history: which days are read again; by default those that failed.
-    reprocess: str = Reprocess.FAILED.value
-    #: Mode since: read what changed after this time; None: after the stored high-water mark, or
-    #: everything if there is none.
-    since: datetime | None = None
-    #: Mode limit: at most so many records.
-    limit: int | None = None
-    #: Hot or cold; by default a backfill is cold and everything else hot.
-    lane: str | None = None
-    #: The idempotency key: the same key returns the same job.
-    key: str | None = None
-    #: Passed to the source unchanged.
-    options: JsonObject = msgspec.field(default_factory=dict)
-    #: The job starts after so many seconds at the earliest.
-    delay_s: float = 0.0
+    The bodies of the API, the options of the command line and the lines of a file of jobs are made
+    of these fields. A text with choices names them beside its type. The connection of a source
+    without `auth` is the user's id.
+    """
+
+    sync: Annotated[
+        str | None,
+        Meta(description="The sync; beside a source only if several have that source."),
+    ] = None
+    source: Annotated[str | None, Meta(description="The source, instead of the sync.")] = None
+    destination: Annotated[
+        str | None,
+        Meta(description="Beside a source; if omitted, the records stay in Headgate's database."),
+    ] = None
+    user_id: Annotated[str, Meta(description="The user whose data is read.")]
+    connection_id: Annotated[
+        str | None,
+        Meta(description="The connection to the source, if the user has several accounts there."),
+    ] = None
+    destination_connection_id: Annotated[
+        str | None, Meta(description="The connection to the destination, if there are several.")
+    ] = None
+    mode: Annotated[
+        str | None,
+        Mode,
+        Meta(description="How much to read. Default: history with days, else the only, or full."),
+    ] = None
+    start_date: Annotated[date | None, Meta(description="Mode history: the first day, UTC.")] = None
+    end_date: Annotated[date | None, Meta(description="Mode history: the last, included.")] = None
+    reprocess: Annotated[
+        str,
+        Reprocess,
+        Meta(description="Mode history: which days to read again, besides those never read."),
+    ] = Reprocess.FAILED.value
+    since: Annotated[
+        datetime | None,
+        Meta(description="Mode since: read what changed after it; else after the high-water mark."),
+    ] = None
+    limit: Annotated[
+        int | None, Meta(description="Mode limit: how many records, at most.", extra={"least": 1})
+    ] = None
+    lane: Annotated[str | None, Lane, Meta(description="Default: backfills cold, else hot.")] = None
+    key: Annotated[str | None, Meta(description="The same key gets the same job again.")] = None
+    options: Annotated[JsonObject, Meta(description="A JSON object for the source.")] = {}
+    delay_s: Annotated[float, Meta(description="Seconds to wait before it starts.")] = 0.0
 
 
 async def submit_unchecked(rt: Runtime, request: JobRequest) -> SubmitResult:

@@ -4,8 +4,9 @@ A request may have these fields and no others. The response about a job is `flow
 """
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import (
     AwareDatetime,
@@ -16,18 +17,21 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StringConstraints,
+    create_model,
 )
 
-from headgate.flow.jobs.submit import ID_LENGTH_MAX
+from headgate.base.struct_fields import struct_fields
+from headgate.flow.jobs.submit import ID_LENGTH_MAX, JobRequest
 from headgate.flow.jobs.view import JobStatus
 from headgate.flow.view import View
 from headgate.model.forecast import Forecast
-from headgate.model.job import Mode, Reprocess
+from headgate.model.job import Mode
 from headgate.toolkit.api import examples
 from headgate.toolkit.api.auth import Caller
 from headgate.toolkit.api.models import model_of
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+M = TypeVar("M", bound=BaseModel)
 V = TypeVar("V", bound=View)
 
 #: An id or a name: printable, and not too long.
@@ -68,6 +72,41 @@ def request_config(example: dict[str, Any]) -> ConfigDict:
 # ---- requests ----------------------------------------------------------------------------------
 
 
+#: The fields of a job that no body has.
+_OPERATORS_FIELDS = frozenset({"lane", "options", "delay_s"})
+#: How a value of each type is read from a body. A text is an id or a name.
+_READ_AS: Mapping[object, Any] = {str: Name, date: Day, datetime: Time, int: StrictInt}
+
+
+def with_job_fields(*without: str) -> Callable[[type[M]], type[M]]:
+    """Give a model the fields of a job that it does not declare itself, but those `without`."""
+
+    def decorate(model: type[M]) -> type[M]:
+        fields: dict[str, Any] = {
+            each.name: (
+                each._replace(kind=_READ_AS.get(each.kind, each.kind)).hint,
+                Field(each.default, description=each.help, ge=each.least),
+            )
+            for each in struct_fields(JobRequest)
+            if each.name not in {*model.model_fields, *without, *_OPERATORS_FIELDS}
+        }
+        own: dict[str, Any] = {
+            "__base__": model,
+            "__doc__": model.__doc__,
+            "__module__": model.__module__,
+        }
+        return cast(type[M], create_model(model.__name__, **own, **fields))
+
+    return decorate
+
+
+def job_request(body: BaseModel, **more: Any) -> JobRequest:
+    """The request of a body, and `more` of its fields, which count instead of the body's."""
+    said = body.model_dump(include=set(JobRequest.__struct_fields__))
+    return JobRequest(**{**said, **more})
+
+
+@with_job_fields("sync", "mode", "since", "limit", "key")
 class StartJob(BaseModel):
     """A backfill to start: whose history, which days, from which source to which destination."""
 
@@ -75,22 +114,12 @@ class StartJob(BaseModel):
 
     user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
     source: Name
-    destination: Name | None = Field(
-        default=None, description="If omitted, the records stay in Headgate's own database."
-    )
     start_date: Day = Field(description="The first day, in UTC.")
     end_date: Day = Field(description="The last day, included.")
-    reprocess: Reprocess = Field(
-        default=Reprocess.FAILED,
-        description="Which of the days that were read before to read again.",
-    )
-    connection_id: Name | None = Field(
-        default=None, description="Needed only where the user has several accounts there."
-    )
-    destination_connection_id: Name | None = None
     dry_run: StrictBool = Field(default=False, description="Only forecast; start nothing.")
 
 
+@with_job_fields("sync", "source", "destination", "key")
 class StartSync(BaseModel):
     """A job to start: for which user, and how much of the source to read."""
 
@@ -98,22 +127,6 @@ class StartSync(BaseModel):
 
     user_id: Name | None = Field(default=None, description="An admin's key has to name the user.")
     mode: Mode = Field(default=Mode.FULL, description="One of those that the sync declares.")
-    since: Time | None = Field(
-        default=None,
-        description="Mode `since`: read what changed after this time. Default: the last success.",
-    )
-    limit: StrictInt | None = Field(
-        default=None, ge=1, description="Mode `limit`: the highest number of records to read."
-    )
-    start_date: Day | None = Field(default=None, description="Mode `history`: the first day.")
-    end_date: Day | None = Field(default=None, description="Mode `history`: the last, included.")
-    reprocess: Reprocess = Field(
-        default=Reprocess.FAILED, description="Mode `history`: which days to read again."
-    )
-    connection_id: Name | None = Field(
-        default=None, description="Needed only where the user has several accounts there."
-    )
-    destination_connection_id: Name | None = None
 
 
 class MakeLink(BaseModel):

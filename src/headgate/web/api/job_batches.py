@@ -15,7 +15,7 @@ from headgate.flow.jobs.submit_many import BATCH
 from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
 from headgate.toolkit.api import examples, idempotency, problems, responses
 from headgate.toolkit.api.auth import Caller
-from headgate.toolkit.api.documents import Name, StartSync, request_config
+from headgate.toolkit.api.documents import Name, StartSync, job_request, request_config
 from headgate.toolkit.api.limits import large_body
 from headgate.toolkit.api.models import model_of
 from headgate.toolkit.api.route import (
@@ -144,17 +144,9 @@ async def start_many(app: TheApp, caller: TheCaller, key: JobKey, body: StartJob
 
 def _request(caller: Caller, job: BatchJob, *, key: str | None) -> JobRequest:
     """The request for a job, which is one of the caller's own user."""
-    return JobRequest(
-        sync=job.sync,
+    return job_request(
+        job,
         user_id=caller.require_user(job.user_id),
-        connection_id=job.connection_id,
-        destination_connection_id=job.destination_connection_id,
-        mode=job.mode,
-        start_date=job.start_date,
-        end_date=job.end_date,
-        reprocess=job.reprocess,
-        since=job.since,
-        limit=job.limit,
         key=key if job.key is None else idempotency.job_key(caller.key.id, job.key),
     )
 

@@ -7,7 +7,6 @@ from typing import Annotated
 from fastapi import Body, Path, Query, Request
 from starlette.responses import Response
 
-from headgate.flow.jobs.submit import JobRequest
 from headgate.flow.jobs.view import DayView, JobView, day_view
 from headgate.model.job import Job, JobEvent
 from headgate.model.states import JobState
@@ -21,6 +20,7 @@ from headgate.toolkit.api.documents import (
     MakeLink,
     Name,
     StartJob,
+    job_request,
     view_for_caller,
 )
 from headgate.toolkit.api.jobs import (
@@ -92,17 +92,7 @@ async def start(
     request: Request, app: TheApp, caller: TheCaller, key: JobKey, body: StartJob
 ) -> Response:
     """Store a job that reads each day of the range, the newest first."""
-    wanted = JobRequest(
-        user_id=caller.require_user(body.user_id),
-        source=body.source,
-        destination=body.destination,
-        start_date=body.start_date,
-        end_date=body.end_date,
-        reprocess=body.reprocess,
-        connection_id=body.connection_id,
-        destination_connection_id=body.destination_connection_id,
-        key=key,
-    )
+    wanted = job_request(body, user_id=caller.require_user(body.user_id), key=key)
     if body.dry_run:
         return responses.json_response(await app.jobs.forecast(wanted))
     job = (await app.jobs.submit(wanted)).job

@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import Path, Request
 from starlette.responses import Response
 
-from headgate.flow.jobs.submit import ID_LENGTH_MAX, JobRequest
-from headgate.toolkit.api.documents import JobModel, StartSync
+from headgate.flow.jobs.submit import ID_LENGTH_MAX
+from headgate.toolkit.api.documents import JobModel, StartSync, job_request
 from headgate.toolkit.api.jobs import ACCEPTED, accepted_response
 from headgate.toolkit.api.route import IDEMPOTENT, JobKey, TheApp, TheCaller, post_problems, router
 
@@ -34,18 +34,7 @@ async def start(
     request: Request, app: TheApp, caller: TheCaller, key: JobKey, name: SyncName, body: StartSync
 ) -> Response:
     """The mode decides: read everything, what changed, a number of records, or a range of days."""
-    wanted = JobRequest(
-        sync=name,
-        user_id=caller.require_user(body.user_id),
-        connection_id=body.connection_id,
-        destination_connection_id=body.destination_connection_id,
-        mode=body.mode,
-        start_date=body.start_date,
-        end_date=body.end_date,
-        reprocess=body.reprocess,
-        since=body.since,
-        limit=body.limit,
-        key=key,
-    )
+    user_id = caller.require_user(body.user_id)
+    wanted = job_request(body, sync=name, user_id=user_id, key=key)
     job = (await app.jobs.submit(wanted)).job
     return await accepted_response(request, app, caller, job)
