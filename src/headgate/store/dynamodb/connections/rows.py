@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from headgate.base.errors import StoreUnavailable
 from headgate.model.connection import Connection, ConnectionReason, SealedCredentials
-from headgate.model.states import CONNECTION, ConnectionEdge
+from headgate.model.states import CONNECTION
 from headgate.ports.connections.store import NewConnection, Renewal, SealedConnection
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.attributes import Attributes
@@ -108,11 +108,6 @@ def is_same_account(connection: Connection, renewal: Renewal) -> bool:
     return None in (connection.external_id, renewal.external_id) or (
         connection.external_id == renewal.external_id
     )
-
-
-def may_follow(connection: Connection, edge: ConnectionEdge) -> bool:
-    """Whether the edge begins in the connection's state."""
-    return connection.state in CONNECTION.edge(edge).sources
 
 
 def keeps_changing(connection_id: str) -> StoreUnavailable:

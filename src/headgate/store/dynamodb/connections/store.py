@@ -27,7 +27,6 @@ from headgate.store.dynamodb.connections.rows import (
     NO_LEASE,
     is_same_account,
     keeps_changing,
-    may_follow,
     new_connection,
     put_new,
     put_pointer,
@@ -87,16 +86,15 @@ class DynamoConnections:
         self, connection_id: str, renewal: Renewal, *, user_id: str, in_person: bool = False
     ) -> Connection | None:
         """Store new credentials of the same account; None if they belong to another account."""
+        edge = CONNECTION.edge(ConnectionEdge.RECONNECT)
         for _ in range(TRIES_MAX):
             item, now = await self._get(connection_id, user_id), self._table.now()
             before = CODEC.from_item(item)
-            if not is_same_account(before, renewal) or not may_follow(
-                before, ConnectionEdge.RECONNECT
-            ):
+            if before.state not in edge.sources or not is_same_account(before, renewal):
                 return None
             after = replace(
                 renewed(before, renewal, now),
-                state=CONNECTION.edge(ConnectionEdge.RECONNECT).target,
+                state=edge.target,
                 reason=ConnectionReason.CONNECTED,
                 error=None,
                 external_id=before.external_id or renewal.external_id,
@@ -250,15 +248,15 @@ class DynamoConnections:
         self, connection_id: str, renewal: Renewal, *, version: int
     ) -> Connection | None:
         """Store the credentials with which the provider renewed these."""
+        rescue = CONNECTION.edge(ConnectionEdge.RESCUE)
 
         def renew(item: Attributes, now: datetime) -> Attributes | None:
             if item["version"] != version:
                 return None
             after = replace(renewed(CODEC.from_item(item), renewal, now), error=None)
             # Another worker may have asked second with the same credentials, and been refused.
-            if may_follow(after, ConnectionEdge.RESCUE):
-                target = CONNECTION.edge(ConnectionEdge.RESCUE).target
-                after = replace(after, state=target, reason=ConnectionReason.RENEWED)
+            if after.state in rescue.sources:
+                after = replace(after, state=rescue.target, reason=ConnectionReason.RENEWED)
             return {**CODEC.to_item(after), **sealed_item(renewal.sealed), **NO_LEASE}
 
         item = await self._change_if_there(connection_id, renew)
