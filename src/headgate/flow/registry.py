@@ -281,3 +281,10 @@ def default_lane(sync: Sync, mode: Mode) -> Lane:
     if sync.lane is not None:
         return sync.lane
     return Lane.COLD if mode is Mode.HISTORY else Lane.HOT
+
+
+def lane_of(sync: Sync, schedule: Schedule) -> Lane:
+    """The schedule's own lane, else the sync's default."""
+    if schedule.lane is not None:
+        return Lane(schedule.lane)
+    return default_lane(sync, schedule.job_mode)

@@ -13,11 +13,11 @@ from headgate.base.errors import Conflict
 from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.flow.jobs.submit import JobRequest, check
+from headgate.flow.registry import lane_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.schedules.plan import (
     asked_period,
     first_tick,
-    lane_of,
     plan,
     plan_freshness_check,
     read_candidates,
@@ -195,7 +195,7 @@ async def _store_tick(
         _log.info(LogEvent.TICK_TAKEN, schedule=schedule.name, tick=tick, kind=kind)
         return None
     if fired.tick.queued:
-        await rt.signal.announce(lane_topic(lane_of(rt, schedule)))
+        await rt.signal.announce(lane_topic(lane_of(rt.registry.get(schedule.sync), schedule)))
     _log.info(
         LogEvent.TICK_COMPLETED,
         schedule=schedule.name,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from headgate.flow.registry import auth_of, default_lane
+from headgate.flow.registry import auth_of, lane_of
 from headgate.flow.runtime import Runtime
 from headgate.model.candidate import Candidate, FreshPlan, TickPlan
 from headgate.model.job import Lane
@@ -90,25 +90,19 @@ async def plan_freshness_check(
     )
 
 
-def lane_of(rt: Runtime, schedule: Schedule) -> Lane:
-    """The lane of the schedule's jobs."""
-    if schedule.lane is not None:
-        return Lane(schedule.lane)
-    return default_lane(rt.registry.get(schedule.sync), schedule.job_mode)
-
-
 def _allowance(rt: Runtime, schedule: Schedule) -> Allowance:
-    source = rt.registry.get(schedule.sync).source.name
-    return allowance_of(rt.registry.budgets.get(source), lane_of(rt, schedule))
+    sync = rt.registry.get(schedule.sync)
+    return allowance_of(rt.registry.budgets.get(sync.source.name), lane_of(sync, schedule))
 
 
 async def _requests_left(rt: Runtime, schedule: Schedule) -> int | None:
     """What is left of the source's budget at the moment; None if that is unknown or unlimited."""
-    budget = rt.registry.budgets.get(rt.registry.get(schedule.sync).source.name)
+    sync = rt.registry.get(schedule.sync)
+    budget = rt.registry.budgets.get(sync.source.name)
     use = None if budget is None else await rt.gates.use(budget, connection_id=None)
     if budget is None or use is None:
         return None
-    cold = lane_of(rt, schedule) is Lane.COLD
+    cold = lane_of(sync, schedule) is Lane.COLD
     counted = {limit.name for limit in shared_limits(budget)}
     left = [
         window.remaining - (window.reserved if cold else 0)

@@ -10,12 +10,12 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.zones import instant_of
 from headgate.flow.jobs.submit import check_name
+from headgate.flow.registry import lane_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.schedules.fire import declare, run_now
 from headgate.flow.schedules.plan import (
     asked_period,
     first_tick,
-    lane_of,
     plan,
     plan_freshness_check,
     read_candidates,
@@ -237,7 +237,8 @@ class Schedules:
         if schedule.cron is not None:
             first = _next_period(schedule, state, now).tick
             following = [first, *next_ticks(schedule.cron, schedule.zone, first, runs - 1)]
-        return schedule_view(schedule, state, lane_of(self._rt, schedule), following)
+        lane = lane_of(self._rt.registry.get(schedule.sync), schedule)
+        return schedule_view(schedule, state, lane, following)
 
 
 def _ended(outcomes: Sequence[TickOutcome]) -> dict[JobState, int]:
