@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headgate.base.errors import ConnectorBug, Malformed, Transient
 from headgate.base.failure import Failure, describe_failure, read_failure
 from headgate.base.redact import MASK
-from headgate.flow.step.write_chunk import _blame
+from headgate.flow.step.connector_bug import blame_destination
 
 HERE = "tests/unit/base/test_failure.py"
 
@@ -58,7 +58,7 @@ def test_the_line_is_not_that_of_the_engine_which_passes_errors_on() -> None:
     class Shelf:
         name = "shelf"
 
-    with pytest.raises(ConnectorBug) as caught, _blame(Shelf()):  # type: ignore[arg-type]
+    with pytest.raises(ConnectorBug) as caught, blame_destination(Shelf()):  # type: ignore[arg-type]
         raise KeyError("id")
 
     told = read_failure(describe_failure(caught.value))

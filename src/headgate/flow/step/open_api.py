@@ -1,8 +1,16 @@
-"""Opening of a provider's API for one chunk, with the user's token and the budget."""
+"""Opening of a provider's API for one chunk, with the user's token and the budget.
+
+The destination is opened before the chunk is read, because a chunk that cannot be written need
+not be read.
+"""
+
+import msgspec
 
 from headgate.base.errors import Terminal
-from headgate.flow.registry import provider_of
+from headgate.flow.estimate.effort import ChunkTimes
+from headgate.flow.registry import Sync, budget_of, provider_of
 from headgate.flow.runtime import Runtime
+from headgate.flow.step.connector_bug import blame_destination
 from headgate.model.job import Job
 from headgate.ports.connector import ClientOptions, Destination, Gate, Http, Source
 
@@ -34,3 +42,25 @@ async def open_api(
         gate=gate, transport=rt.transport, access=access, clock=rt.clock, rng=rt.rng
     )
     return provider.open_http(options)
+
+
+class OpenDestination(msgspec.Struct, frozen=True):
+    """A destination whose API is open."""
+
+    destination: Destination
+    api: Http | None
+
+
+async def open_destination(
+    rt: Runtime, sync: Sync, job: Job, times: ChunkTimes
+) -> OpenDestination | None:
+    """The sync's destination, ready for writes; None if the records are stored here."""
+    destination = sync.destination
+    if destination is None:
+        return None
+    connection_id = job.destination_connection_id
+    time = times.at(destination.name)
+    gate = rt.gates.of(budget_of(destination), job.lane, connection_id or job.connection_id, time)
+    with blame_destination(destination):
+        api = await open_api(rt, destination, connection_id, job, gate)
+    return OpenDestination(destination, api)

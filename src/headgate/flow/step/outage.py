@@ -1,7 +1,7 @@
 """Whether a chunk that keeps failing fails alone, or together with others.
 
 A day is given up only for a problem of that day. Before that, another day is tried: if it fails
-too, the provider is down or the connector is broken, and the day is not to blame.
+too, the provider is down or the connector is broken, and the day is not to blame_destination.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,8 +23,9 @@ from headgate.flow.runtime import Runtime
 from headgate.flow.step.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.step.connector_bug import classify
 from headgate.flow.step.extract import extract
+from headgate.flow.step.open_api import open_destination
 from headgate.flow.step.receipts import claim_records
-from headgate.flow.step.write_chunk import open_destination, write_chunk
+from headgate.flow.step.write_chunk import write_chunk
 from headgate.model.job import Job, Mode
 from headgate.model.states import DayStatus
 from headgate.policy.calendar import DAY, day_after, trial_day
@@ -47,7 +48,7 @@ async def find_outage(
     times: ChunkTimes,
     abandon: Callable[[], None],
 ) -> Exception | None:
-    """The error to judge by if others fail as `job` does; None if its present chunk is to blame.
+    """The error to judge by if others fail as `job` does; None if its present chunk is to blame_destination.
 
     It is the chunk's own error, or what kept the trial from telling. Raises Interrupted if the
     worker must stop working on the job meanwhile; `abandon` is called if the trial does not end

@@ -30,9 +30,10 @@ from headgate.flow.step.claimed_job import ClaimedJob, Interrupt, Interrupted
 from headgate.flow.step.commit import commit_chunk, give_up_day, succeed_without_work
 from headgate.flow.step.connector_bug import classify, log_bug
 from headgate.flow.step.extract import extract
+from headgate.flow.step.open_api import open_destination
 from headgate.flow.step.outage import find_outage
 from headgate.flow.step.receipts import claim_records, receipts_of
-from headgate.flow.step.write_chunk import open_destination, write_chunk
+from headgate.flow.step.write_chunk import write_chunk
 from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import EventKind, Job, Mode, Reason
