@@ -33,8 +33,8 @@ from headgate import (
     WriteResult,
     paid_history,
 )
+from headgate.base.times import format_time
 from headgate.errors import NotConnected, PlanRequired
-from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.submit import check, plan_days
 from headgate.flow.jobs.view import POLL_RESTING_S, POLL_WORKING_S, Reconnect
 from headgate.flow.step.commit import commit_chunk

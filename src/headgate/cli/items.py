@@ -11,9 +11,9 @@ from rich.text import Text
 from headgate.app import App
 from headgate.base.encoding import from_json
 from headgate.base.errors import InvalidInput
+from headgate.base.times import format_time
 from headgate.flow.items.service import ItemStats
 from headgate.flow.items.view import ItemView, item_view
-from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.service import LIST_MAX
 from headgate.model.budget import WindowUse
 from headgate.model.states import ItemState

@@ -11,7 +11,7 @@ import typer
 from headgate.app import App
 from headgate.base.encoding import to_json
 from headgate.base.errors import NotFound
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.flow.records.export import ExportFormat, export
 from headgate.flow.records.service import PAGE_MAX
 from headgate.flow.records.view import RecordPage, RecordView

@@ -9,7 +9,7 @@ import typer
 
 from headgate.app import App
 from headgate.base.durations import format_duration
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.flow.schedules.service import (
     HISTORY_DAYS,
     HISTORY_DAYS_MAX,

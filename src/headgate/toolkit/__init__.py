@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from headgate.base.encoding import content_hash, from_json, to_json
     from headgate.base.log import get_logger
     from headgate.base.redact import describe_error
+    from headgate.base.times import format_time
     from headgate.configured import configured_app
-    from headgate.flow.jobs.explain import explain_item, format_time
+    from headgate.flow.jobs.explain import explain_item
     from headgate.secrets.links import LinkExpired, LinkInvalid, Links
     from headgate.toolkit.metrics import gauge
     from headgate.toolkit.paging import Page, page_of

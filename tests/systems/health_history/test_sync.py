@@ -22,7 +22,7 @@ from headgate import (
     JobState,
     Reason,
 )
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.flow.jobs.view import Reconnect
 from headgate.systems.health_history import system
 from headgate.systems.health_history.syncs import DAY_COSTS, LIVE, NAME

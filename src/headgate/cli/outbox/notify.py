@@ -11,7 +11,7 @@ from headgate.base.encoding import JsonObject
 from headgate.base.errors import InvalidInput
 from headgate.base.ids import system_random
 from headgate.base.signing import new_signing_secret
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.flow.notifications.service import NotificationSettings, NotificationTest
 from headgate.flow.outbox.explain import explain_delivery
 from headgate.model.notification import TroubleRow

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app import App
+from headgate.base.times import format_time
 from headgate.cli.outbox.correcting import purge, replay, resume, retry
 from headgate.cli.outbox.sending import drain, worker
-from headgate.flow.jobs.explain import format_time
 from headgate.flow.jobs.service import LIST_MAX
 from headgate.flow.outbox.explain import explain_stop
 from headgate.flow.outbox.view import DeliveryView, delivery_view, message_view

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from headgate.base.errors import StoreFault
 from headgate.base.failure import read_failure
+from headgate.base.times import format_time
 from headgate.model.connection import Connection
 from headgate.model.item import Item
 from headgate.model.job import Job, Mode, Reason
@@ -210,11 +211,6 @@ def _format_when(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "at once"
     return f"{'at' if at > now else 'since'} {format_time(at)}"
-
-
-def format_time(at: datetime) -> str:
-    """A time for people, with its zone; without seconds if they are zero."""
-    return f"{at:%Y-%m-%d %H:%M} UTC" if at.second == 0 else f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def span(seconds: float) -> str:

@@ -6,7 +6,7 @@ They are made of the same sentences as the progress page, and name no error of o
 from collections.abc import Mapping
 from datetime import datetime
 
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.flow.jobs.view import JobView
 from headgate.model.job import Job, Reason
 from headgate.model.notification import NotificationKind

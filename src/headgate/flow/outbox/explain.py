@@ -6,7 +6,7 @@ attempt is told beside it.
 
 from datetime import datetime
 
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.model.delivery import Delivery, TargetStop
 from headgate.model.states import DeliveryState
 

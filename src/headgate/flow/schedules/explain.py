@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from headgate.base.durations import format_duration
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.model.schedule import Schedule, ScheduleState, SkipReason
 
 #: What to do, or what happens next, for each reason.

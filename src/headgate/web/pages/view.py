@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.flow.jobs.view import GAPS_MAX, JobStatus, JobView
 from headgate.model.job import Mode, Reason
 from headgate.model.states import DayStatus, ItemState, JobState

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from headgate.base.encoding import JsonObject
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.flow.outbox.attempts import DrainResult
 from headgate.ports.outbox import Backlog
 from headgate.toolkit.commands.output import amount, counts_text, messages, out, print_json

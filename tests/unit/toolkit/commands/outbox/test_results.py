@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from headgate.flow.jobs.explain import format_time
+from headgate.base.times import format_time
 from headgate.flow.outbox.attempts import DrainResult
 from headgate.model.states import DeliveryState
 from headgate.ports.outbox import Backlog
