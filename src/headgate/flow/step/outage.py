@@ -1,7 +1,7 @@
 """Whether a chunk that keeps failing fails alone, or together with others.
 
 A day is given up only for a problem of that day. Before that, another day is tried: if it fails
-too, the provider is down or the connector is broken, and the day is not to blame_destination.
+too, the provider is down or the connector is broken, and the day is not to blame.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ async def find_outage(
     times: ChunkTimes,
     abandon: Callable[[], None],
 ) -> Exception | None:
-    """The error to judge by if others fail as `job` does; None if its present chunk is to blame_destination.
+    """The error to judge by if others fail as `job` does; None if its present chunk is to blame.
 
     It is the chunk's own error, or what kept the trial from telling. Raises Interrupted if the
     worker must stop working on the job meanwhile; `abandon` is called if the trial does not end
