@@ -10,7 +10,7 @@ from headgate.connectors.auth.tokens import Placement
 from headgate.connectors.http.api import Api
 from headgate.connectors.http.client import HttpClient
 from headgate.ports.connections.auth import TokenPlacement
-from headgate.ports.connector import ClientOptions
+from headgate.ports.http import ClientOptions
 from headgate.ports.transport import Transport
 from headgate.testing import SimulationLoop, VirtualClock, run
 from tests.unit.connectors.fakes import NotingGate

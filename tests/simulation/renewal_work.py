@@ -15,7 +15,8 @@ from headgate.model.connection import SealedCredentials, Tokens
 from headgate.model.record import Record
 from headgate.model.states import ConnectionState
 from headgate.ports.connections.store import NewConnection, Renewal
-from headgate.ports.connector import Chunk, ClientOptions, Context, Http
+from headgate.ports.connector import Chunk, Context
+from headgate.ports.http import ClientOptions, Http
 from headgate.ports.transport import Request, Response
 from headgate.secrets.keys import KeyRing
 from headgate.secrets.vault import AesVault

@@ -34,7 +34,7 @@ from headgate.model.delivery import Message
 from headgate.model.job import Job
 from headgate.model.states import ReceiptState
 from headgate.policy import headroom, in_flight
-from headgate.ports.connector import Permit
+from headgate.ports.http import Permit
 from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.items.store import SqlItems
 from headgate.store.sql.jobs import settle

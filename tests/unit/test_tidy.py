@@ -25,7 +25,6 @@ MODULES_MAX = {
 #: Larger, because what they hold is read together.
 LARGE_FILES = {
     "model/change.py",  # every constructor of a job's changes
-    "ports/connector.py",  # what a developer of a connector sees
     "store/sql/migrations/versions/0001_first.py",  # the same, one after another
     "store/sql/tables.py",  # every table of the engine
 }

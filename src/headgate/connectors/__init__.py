@@ -16,16 +16,8 @@ if TYPE_CHECKING:
     from headgate.net.addresses import AddressRules, parse_networks
     from headgate.net.aiohttp_transport import AiohttpTransport
     from headgate.ports.connections.auth import Auth, AuthContext, TokenPlacement, Vault
-    from headgate.ports.connector import (
-        ClientOptions,
-        File,
-        Gate,
-        Http,
-        NextPage,
-        Paging,
-        Permit,
-        Provider,
-    )
+    from headgate.ports.connector import Provider
+    from headgate.ports.http import ClientOptions, File, Gate, Http, NextPage, Paging, Permit
     from headgate.ports.transport import Headers, Request, Response, Timeouts, Transport
     from headgate.secrets.keys import KeyRing, new_entry
     from headgate.secrets.vault import AesVault

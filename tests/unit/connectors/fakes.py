@@ -15,7 +15,7 @@ from headgate.connectors.auth.tokens import InHeader, Placement
 from headgate.connectors.http.api import Api
 from headgate.connectors.http.client import HttpClient
 from headgate.ports.connections.auth import TokenPlacement
-from headgate.ports.connector import ClientOptions
+from headgate.ports.http import ClientOptions
 from headgate.ports.transport import Headers, Request, Response
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)

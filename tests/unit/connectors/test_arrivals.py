@@ -23,7 +23,7 @@ from headgate.flow.budget.gate import BudgetGate
 from headgate.limits.memory import MemoryLimiter
 from headgate.model.budget import Budget, Limit
 from headgate.model.job import Lane
-from headgate.ports.connector import ClientOptions
+from headgate.ports.http import ClientOptions
 from headgate.ports.transport import Transport
 from headgate.testing.asgi_transport import AsgiTransport
 from tests.unit.connectors.fakes import START

@@ -18,7 +18,7 @@ from headgate.connectors.http.api import Api, Redirects
 from headgate.connectors.http.client import HttpClient
 from headgate.net.addresses import AddressRules, parse_networks
 from headgate.net.aiohttp_transport import AiohttpTransport
-from headgate.ports.connector import ClientOptions
+from headgate.ports.http import ClientOptions
 from headgate.ports.transport import Headers, Request, Timeouts
 from tests.certificates import certificate
 from tests.unit.connectors.fakes import START, FakeAccess, NotingGate

@@ -22,7 +22,8 @@ from headgate.connectors.http.paging import NextToken
 from headgate.connectors.http.source import ApiSource
 from headgate.model.record import Record
 from headgate.model.states import ReceiptState
-from headgate.ports.connector import Chunk, Context, Http
+from headgate.ports.connector import Chunk, Context
+from headgate.ports.http import Http
 from headgate.ports.transport import Response
 
 #: The data types of a day's summary.

@@ -29,7 +29,8 @@ from headgate.model.budget import Budget
 from headgate.model.job import Progress
 from headgate.model.record import Record
 from headgate.ports.connections.auth import Auth
-from headgate.ports.connector import Chunk, Context, Http
+from headgate.ports.connector import Chunk, Context
+from headgate.ports.http import Http
 
 #: How long before the high-water mark the next job begins.
 OVERLAP = timedelta(days=1)

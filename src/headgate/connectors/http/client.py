@@ -44,7 +44,7 @@ from headgate.net.retry_after import retry_after_s
 from headgate.net.urls import Origin, join_url, origin_of, resolve_location
 from headgate.policy.retry import backoff
 from headgate.ports.connections.auth import TokenPlacement
-from headgate.ports.connector import ClientOptions, NextPage, Paging, Permit, RequestOptions
+from headgate.ports.http import ClientOptions, NextPage, Paging, Permit, RequestOptions
 from headgate.ports.transport import Headers, Request, Response, without_query
 
 #: Redirects that one request may follow.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from headgate.base.errors import InvalidInput
-from headgate.ports.connector import File
+from headgate.ports.http import File
 
 
 def encode(form: Mapping[str, str | File]) -> tuple[bytes, str]:

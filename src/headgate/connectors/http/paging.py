@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from headgate.base.errors import Malformed
-from headgate.ports.connector import NextPage
+from headgate.ports.http import NextPage
 from headgate.ports.transport import Response
 
 #: How a connector finds the items in a page's JSON.

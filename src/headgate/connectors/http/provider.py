@@ -11,7 +11,7 @@ from headgate.connectors.http.api import Api, ApiOptions
 from headgate.connectors.http.client import HttpClient, redirect_memory_of
 from headgate.model.budget import Budget, Limit
 from headgate.ports.connections.auth import Auth
-from headgate.ports.connector import ClientOptions
+from headgate.ports.http import ClientOptions
 
 
 class ApiProvider:

@@ -16,7 +16,7 @@ from headgate.connectors.auth.tokens import ApiToken, InHeader
 from headgate.connectors.http.answers import Classify, Verdict
 from headgate.connectors.http.api import Redirects
 from headgate.model.budget import Budget, Limit, Scope
-from headgate.ports.connector import Http
+from headgate.ports.http import Http
 from headgate.ports.transport import Response, Timeouts
 
 #: The provider, in settings, connections and budgets.

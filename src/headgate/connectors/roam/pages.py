@@ -13,7 +13,7 @@ from headgate.base.encoding import Json, to_json
 from headgate.base.errors import InvalidInput, Malformed, Retryable
 from headgate.connectors.roam.api import SlowRequest, graph_path
 from headgate.connectors.roam.tree import SELECTOR, SELECTOR_OF_LONG, RoamPage, parse_page
-from headgate.ports.connector import Http
+from headgate.ports.http import Http
 
 T = TypeVar("T")
 

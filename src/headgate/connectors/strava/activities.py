@@ -11,7 +11,7 @@ import msgspec
 
 from headgate.base.encoding import JsonObject
 from headgate.base.errors import Malformed, NoData
-from headgate.ports.connector import Http
+from headgate.ports.http import Http
 
 #: The largest page that Strava gives.
 PER_PAGE = 200

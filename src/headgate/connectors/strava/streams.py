@@ -7,7 +7,7 @@ import msgspec
 from headgate.base.encoding import Json
 from headgate.base.errors import Malformed, NoData
 from headgate.model.item import Document
-from headgate.ports.connector import Http
+from headgate.ports.http import Http
 from headgate.ports.transport import Response
 
 #: The channels that are requested and stored. Strava sends distance in any case.

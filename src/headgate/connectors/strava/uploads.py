@@ -16,7 +16,8 @@ from headgate.base.redact import redact
 from headgate.connectors.http.destination import ApiDestination
 from headgate.connectors.strava.api import StravaFault
 from headgate.model.record import Record
-from headgate.ports.connector import Batch, File, Refusal, WriteResult
+from headgate.ports.connector import Batch, Refusal, WriteResult
+from headgate.ports.http import File
 from headgate.ports.transport import Response
 
 #: The pause before each poll of the uploads. Strava takes under two seconds on average; an upload

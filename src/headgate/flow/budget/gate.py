@@ -40,7 +40,7 @@ from headgate.model.budget import (
 from headgate.model.job import Lane
 from headgate.policy.in_flight import send_within_s
 from headgate.policy.spending import local_share, paced_limit
-from headgate.ports.connector import Permit
+from headgate.ports.http import Permit
 from headgate.ports.limiter import Limiter
 
 #: The longest wait that the gate waits out itself; a longer one defers the job. It is well below

@@ -10,7 +10,8 @@ from headgate.flow.step.check_chunk import check_chunk
 from headgate.flow.step.open_api import open_api
 from headgate.flow.step.receipts import find_receipts
 from headgate.model.job import Job, Mode
-from headgate.ports.connector import Chunk, Context, Gate, Http
+from headgate.ports.connector import Chunk, Context
+from headgate.ports.http import Gate, Http
 
 
 async def extract(rt: Runtime, sync: Sync, job: Job, time: ProviderTime) -> Chunk:

@@ -12,7 +12,8 @@ from headgate.flow.registry import Sync, budget_of, provider_of
 from headgate.flow.runtime import Runtime
 from headgate.flow.step.connector_bug import blame_destination
 from headgate.model.job import Job
-from headgate.ports.connector import ClientOptions, Destination, Gate, Http, Source
+from headgate.ports.connector import Destination, Source
+from headgate.ports.http import ClientOptions, Gate, Http
 
 
 async def open_api(

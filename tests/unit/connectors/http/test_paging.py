@@ -6,7 +6,7 @@ import pytest
 
 from headgate.base.errors import Malformed
 from headgate.connectors.http.paging import LinkHeader, NextBy, NextToken, PageNumber
-from headgate.ports.connector import Paging
+from headgate.ports.http import Paging
 from headgate.ports.transport import Response
 from tests.unit.connectors.fakes import Bench, answer
 

@@ -11,7 +11,8 @@ from headgate.flow.registry import Sync
 from headgate.flow.step.open_api import open_api
 from headgate.model.job import Lane
 from headgate.ports.connections.auth import Auth
-from headgate.ports.connector import Chunk, ClientOptions, Context, Http
+from headgate.ports.connector import Chunk, Context
+from headgate.ports.http import ClientOptions, Http
 from headgate.ports.transport import Transport
 from tests.unit.values import make_job, runtime
 
