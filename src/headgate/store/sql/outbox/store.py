@@ -139,7 +139,7 @@ def count_due(
 def backlog(
     tx: Connection, now: Moment, target: str, topics: Sequence[str], *, run_id: str | None = None
 ) -> Backlog:
-    """What waits for a later time, and how many a worker has."""
+    """What waits for a later time, and how many are claimed."""
     which = [deliveries.c.target == target, deliveries.c.topic.in_(topics)]
     if run_id is not None:
         which.append(deliveries.c.run_id == run_id)
@@ -160,7 +160,7 @@ def backlog(
 # ---- reading -----------------------------------------------------------------------------------
 
 
-def find(
+def list_deliveries(
     tx: Connection, which: DeliveryFilter, *, limit: int, after: str | None = None
 ) -> list[Delivery]:
     """Deliveries in the order of their ids."""
@@ -170,7 +170,7 @@ def find(
     return TABLE.find(tx, query.order_by(deliveries.c.id).limit(limit))
 
 
-def count(tx: Connection, which: DeliveryFilter) -> dict[str, dict[DeliveryState, int]]:
+def count_deliveries(tx: Connection, which: DeliveryFilter) -> dict[str, dict[DeliveryState, int]]:
     """How many deliveries there are, by target and state, zero included."""
     query = select(deliveries.c.target, deliveries.c.state, func.count()).where(*_conditions(which))
     counts: dict[str, dict[DeliveryState, int]] = {}
@@ -234,8 +234,8 @@ class SqlOutbox(SqlLeases[Delivery, DeliveryChange, None]):
     count_due = reads_timed(count_due)
     backlog = reads_timed(backlog)
     get_message = reads(get_message)
-    list_deliveries = reads(find)
-    count_deliveries = reads(count)
+    list_deliveries = reads(list_deliveries)
+    count_deliveries = reads(count_deliveries)
     count_replayable = reads(count_replayable)
     replay = writes_timed(replay)
     purge_sent = writes_timed(purge_sent)
