@@ -13,7 +13,7 @@ from headgate.store.dynamodb.engine.attributes import ITEM_BYTES_MAX, ItemTooLar
 from headgate.store.dynamodb.engine.client import TRIES_MAX
 from headgate.store.dynamodb.engine.definition import BY_STATE, TTL
 from headgate.store.dynamodb.engine.errors import ConditionFailed
-from headgate.store.dynamodb.engine.keys import in_index
+from headgate.store.dynamodb.engine.keys import index_attributes
 from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
 from headgate.store.dynamodb.engine.writes import IS_NEW, Check, Delete, Put, Update, Write
 from tests import dynamo
@@ -108,7 +108,7 @@ async def test_more_than_a_megabyte_is_counted_whole(
 
 async def test_a_range_is_read_in_pages(table: DynamoTable) -> None:
     for number in range(9):
-        item = {"pk": f"{number}", "sk": "x", **in_index(BY_STATE, "one", f"{number}")}
+        item = {"pk": f"{number}", "sk": "x", **index_attributes(BY_STATE, "one", f"{number}")}
         await table.write(Put(item=item))
     which = KeyRange(pk="one", first="2", last="6", index=BY_STATE, newest_first=True)
     page = await table.query(which, limit=2)

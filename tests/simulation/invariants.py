@@ -11,7 +11,7 @@ from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.calendar import days_in
 from headgate.store.sql.jobs import events, settle
 from headgate.store.sql.records import coverage
-from headgate.store.sql.records import store as records
+from headgate.store.sql.records import pages as record_pages
 from tests.simulation.deployment import START
 from tests.simulation.provider import (
     PAGES,
@@ -51,7 +51,7 @@ def judge_arrivals(tx: Connection, early: Iterable[EarlyRequest]) -> Iterable[st
     """
     for request in early:
         since, until = (START + timedelta(seconds=at) for at in request[1:])
-        history = events.of_job(tx, request.job_id, after=0, limit=_EVENTS_MAX)
+        history = events.list_events(tx, request.job_id, after=0, limit=_EVENTS_MAX)
         between = {event.kind for event in history if since <= event.at <= until}
         lost = any(
             event.kind == EventKind.RESCUED and since - ZOMBIE <= event.at <= since
@@ -87,7 +87,7 @@ def _commit_times(tx: Connection, job: Job) -> list[datetime]:
     """When each of the job's chunks was committed, in their order."""
     return [
         event.at
-        for event in events.of_job(tx, job.id, after=0, limit=_EVENTS_MAX)
+        for event in events.list_events(tx, job.id, after=0, limit=_EVENTS_MAX)
         if event.kind in _CHUNK_EVENTS or event.data.get("after") in _CHUNK_EVENTS
     ]
 
@@ -119,7 +119,7 @@ def _days(job: Job) -> list[date]:
 
 def _days_complete(tx: Connection, job: Job) -> Iterable[str]:
     days = _days(job)
-    rows = coverage.of_days(tx, job.sync, job.connection_id, days[0], days[-1])
+    rows = coverage.list_coverage(tx, job.sync, job.connection_id, days[0], days[-1])
     covered = {row.day for row in rows}
     for day in days:
         if day not in covered:
@@ -143,13 +143,15 @@ def _sent_once(job: Job, ledger: RequestLedger) -> Iterable[str]:
 
 def _stored(tx: Connection, job: Job) -> Iterable[str]:
     """Check that the records of imported days and pages are stored as the provider has them."""
-    found = records.of_connection(tx, job.sync, job.connection_id, after=None, limit=_EVENTS_MAX)
+    found = record_pages.records_of_connection(
+        tx, job.sync, job.connection_id, after=None, limit=_EVENTS_MAX
+    )
     stored = {record.key: record.data for record in found}
     if job.mode is not Mode.HISTORY:
         missing = [f"page {page}" for page in range(PAGES) if f"page {page}" not in stored]
         return [f"LOSS: {job.id} is done without {key}" for key in missing]
     days = _days(job)
-    rows = coverage.of_days(tx, job.sync, job.connection_id, days[0], days[-1])
+    rows = coverage.list_coverage(tx, job.sync, job.connection_id, days[0], days[-1])
     return [
         f"LOSS: {job.id} says {row.day} is held, but {record.key} is not there"
         for row in rows

@@ -18,7 +18,7 @@ PAGE = 100
 
 def listed(kind: str, row_id: str) -> Attributes:
     """The attributes that put a row among all of its kind."""
-    return keys.in_index(BY_SYNC, keys.join("all", kind, keys.shard_of(row_id)), row_id)
+    return keys.index_attributes(BY_SYNC, keys.join("all", kind, keys.shard_of(row_id)), row_id)
 
 
 async def iterate(

@@ -38,7 +38,7 @@ def time_text(time: datetime) -> str:
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def in_index(index: str, pk: str, sk: str) -> Attributes:
+def index_attributes(index: str, pk: str, sk: str) -> Attributes:
     """The attributes that put an item into an index."""
     return dict(zip(index_keys(index), (pk, sk), strict=True))
 

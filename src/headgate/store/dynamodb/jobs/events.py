@@ -49,7 +49,7 @@ def append(
 def age_of(job_id: str, at: datetime) -> Attributes:
     """The place in the index by age of a job whose oldest event is of that time."""
     partition = keys.join("events", keys.shard_of(job_id))
-    return keys.in_index(BY_AGE, partition, keys.join(keys.time_text(at), job_id))
+    return keys.index_attributes(BY_AGE, partition, keys.join(keys.time_text(at), job_id))
 
 
 def is_aged(item: Attributes) -> bool:

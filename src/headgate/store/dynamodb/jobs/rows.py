@@ -40,9 +40,9 @@ def fixed_attributes(job: Job) -> Attributes:
         "userId": job.user_id,
         "startDate": None if job.start_date is None else job.start_date.isoformat(),
         "endDate": None if job.end_date is None else job.end_date.isoformat(),
-        **keys.in_index(BY_USER, keys.join("user", job.user_id), entry),
-        **keys.in_index(BY_CONNECTION, keys.join("connection", job.connection_id), entry),
-        **keys.in_index(BY_SYNC, keys.join("job", job.sync, shard), entry),
+        **keys.index_attributes(BY_USER, keys.join("user", job.user_id), entry),
+        **keys.index_attributes(BY_CONNECTION, keys.join("connection", job.connection_id), entry),
+        **keys.index_attributes(BY_SYNC, keys.join("job", job.sync, shard), entry),
     }
 
 
@@ -74,7 +74,7 @@ def place_by_state(job: Job) -> Attributes:
             pk = keys.join(state.value, job.sync, shard)
     at = claim_ends_at(job) if job.state in JOB.claimed else job.wake_at
     sk = keys.join(job.id) if at is None else keys.join(keys.time_text(at), job.id)
-    return keys.in_index(BY_STATE, pk, sk)
+    return keys.index_attributes(BY_STATE, pk, sk)
 
 
 def claim_ends_at(job: Job) -> datetime | None:

@@ -95,7 +95,7 @@ class DynamoLeases(ABC, Generic[Row, AnyChange, Payload]):
     def claimed_index(self, row_id: str, until: datetime) -> Attributes:
         """The place of a claimed row among those whose lease ends, of all rows of the type."""
         partition = keys.join("claimed", self._kind.machine.name, keys.shard_of(row_id))
-        return keys.in_index(BY_STATE, partition, keys.join(keys.time_text(until), row_id))
+        return keys.index_attributes(BY_STATE, partition, keys.join(keys.time_text(until), row_id))
 
     def _claimed_shards(self, last: str | None = None) -> list[KeyRange]:
         partitions = keys.shards("claimed", self._kind.machine.name)

@@ -67,7 +67,7 @@ async def plan_records(table: DynamoTable, job: Job, work: ChunkWork, now: datet
             "sk": owner[1],
             "user_id": job.user_id,
             "created_at": plain(now),
-            **keys.in_index(BY_USER, of_user, job.connection_id),
+            **keys.index_attributes(BY_USER, of_user, job.connection_id),
         }
         owners.append(Put(item=item, condition=IS_NEW))
     return RecordPlan(writes, owners, RecordCounts(**counts))

@@ -77,7 +77,7 @@ def _serve(*, of_user: bool) -> Select[Any]:
     return query.where(items.c.user_id == bindparam("of_user")) if of_user else query
 
 
-def of_items(tx: Connection, item_ids: Sequence[str]) -> list[StoredDocument]:
+def documents_of_items(tx: Connection, item_ids: Sequence[str]) -> list[StoredDocument]:
     """The last document of each of these items."""
     query = select(*_STORED).where(item_documents.c.item_id.in_(item_ids))
     return [StoredDocument(**dict(zip(_FIELDS, row, strict=True))) for row in tx.execute(query)]

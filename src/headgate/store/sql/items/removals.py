@@ -1,7 +1,7 @@
 """Removed connections, remembered for a while so that no item is registered for them again.
 
 A worker may still find items for a connection that is being removed. They are not registered; items
-that another transaction registered at that very moment are found by `with_items`.
+that another transaction registered at that very moment are found by `removed_with_items`.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ def _note(tx: Connection, now: Moment, stored_id: str) -> None:
     tx.execute(insert_into(tx.dialect, removed_connections).values(row).on_conflict_do_nothing())
 
 
-def among(tx: Connection, connection_ids: Iterable[str]) -> set[str]:
+def removed_among(tx: Connection, connection_ids: Iterable[str]) -> set[str]:
     """The removed connections among these."""
     hashed = {hash_text(each): each for each in connection_ids}
     known = removed_connections.c.connection_id
@@ -41,7 +41,7 @@ def among(tx: Connection, connection_ids: Iterable[str]) -> set[str]:
     return {hashed.get(each, each) for each in found}
 
 
-def with_items(tx: Connection) -> str | None:
+def removed_with_items(tx: Connection) -> str | None:
     """One removed connection that still has items."""
     known = removed_connections.c.connection_id
     # MIN makes the database read one index entry per connection; EXISTS could scan all items.

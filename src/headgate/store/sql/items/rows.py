@@ -67,7 +67,7 @@ def register(tx: Connection, now: Moment, found: Sequence[NewItem]) -> RegisterR
     at = now.read(tx)
     connection_ids = {each.connection_id for each in found}
     tombstones.keep_deletions_out(tx, connection_ids)
-    removed = removals.among(tx, connection_ids)
+    removed = removals.removed_among(tx, connection_ids)
     # In the order of their ids, so that transactions never deadlock.
     found = sorted(
         (each for each in found if each.connection_id not in removed), key=attrgetter("id")
@@ -263,7 +263,7 @@ def forget(tx: Connection, connection_id: str, *, limit: int) -> int:
 
 def forget_removed(tx: Connection, now: Moment, *, limit: int) -> int:
     """Delete some items of one removed connection; returns how many."""
-    connection_id = removals.with_items(tx)
+    connection_id = removals.removed_with_items(tx)
     if connection_id is None:
         removals.prune(tx, now)
         tombstones.prune(tx, now)

@@ -52,7 +52,7 @@ class SqlItems(SqlLeases[Item, ItemChange, Document]):
     forget_removed = writes_timed(items.forget_removed)
     delete = writes_timed(items.delete_for_good)
 
-    documents_of = reads(documents.of_items)
+    documents_of = reads(documents.documents_of_items)
 
     count_items = reads(item_counts.count_items)
     progress = reads(item_counts.progress)

@@ -1,6 +1,6 @@
 """Counts of jobs, and how long they wait, for operators.
 
-They are computed by index scans over the given syncs, as in `item_counts.py`.
+They are computed by index scans over the given syncs, as in `items/counts.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from headgate.store.sql.tables import ASLEEP, PAUSED, QUEUED, jobs
 _WAITING = (QUEUED, ASLEEP)
 
 
-def by_state(tx: Connection, *, syncs: Sequence[str]) -> dict[str, Mapping[JobState, int]]:
+def count_jobs(tx: Connection, *, syncs: Sequence[str]) -> dict[str, Mapping[JobState, int]]:
     """How many jobs of each sync are in each state, zero included."""
     counted = {sync: dict.fromkeys(JOB.states, 0) for sync in syncs}
     query = select(jobs.c.sync, jobs.c.state, func.count()).where(jobs.c.sync.in_(syncs))

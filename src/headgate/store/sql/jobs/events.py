@@ -31,7 +31,7 @@ def append(tx: Connection, new_events: Sequence[NewEvent]) -> None:
     _append.run(tx, rows)
 
 
-def of_job(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEvent]:
+def list_events(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEvent]:
     """A job's events after the id `after`."""
     query = (
         select(job_events)
@@ -42,7 +42,7 @@ def of_job(tx: Connection, job_id: str, *, after: int, limit: int) -> list[JobEv
     return [JobEvent(**row) for row in tx.execute(query).mappings()]
 
 
-def last_of_jobs(tx: Connection, job_ids: Sequence[str]) -> dict[str, LastEvent]:
+def last_events(tx: Connection, job_ids: Sequence[str]) -> dict[str, LastEvent]:
     """How far each of these jobs is; its state and its last event are read at one moment."""
     last = (
         select(func.coalesce(func.max(job_events.c.id), 0))

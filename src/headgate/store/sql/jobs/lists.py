@@ -49,7 +49,7 @@ def find(
     found: list[Select[Any]] = (
         [select(_EACH.c.id).where(*older)]
         if job_filter == JobFilter()
-        else _of_filter(tx.dialect, job_filter, older, most)
+        else _matching_ids(tx.dialect, job_filter, older, most)
     )
     ids = select(union_all(*found).subquery("found"))
     newest = ids.order_by(ids.selected_columns.id.desc()).limit(most).subquery("newest")
@@ -57,7 +57,7 @@ def find(
     return TABLE.find(tx, query.order_by(jobs.c.id.desc()))
 
 
-def _of_filter(
+def _matching_ids(
     dialect: Dialect, job_filter: JobFilter, older: Conditions, most: ColumnElement[int]
 ) -> list[Select[Any]]:
     """The ids of jobs that match, at least the newest `most` of them."""

@@ -98,7 +98,7 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
         )
 
     async def count_jobs(self) -> Mapping[str, Mapping[JobState, int]]:
-        return await self.database.read(lambda tx: job_counts.by_state(tx, syncs=self._syncs))
+        return await self.database.read(lambda tx: job_counts.count_jobs(tx, syncs=self._syncs))
 
     async def open_breakers(self) -> Mapping[str, int]:
         return await self.database.read(lambda tx: job_counts.open_breakers(tx, syncs=self._syncs))
@@ -131,22 +131,22 @@ class SqlStore(SqlLeases[Job, JobChange, ChunkWork]):
     release_provider = writes_timed(recovery.release_provider)
     prune_jobs = writes_timed(retention.prune)
 
-    events = reads(job_events.of_job)
-    last_events = reads(job_events.last_of_jobs)
+    events = reads(job_events.list_events)
+    last_events = reads(job_events.last_events)
     prune_events = writes_timed(job_events.prune)
 
-    records = reads(stored.of_connection)
+    records = reads(record_pages.records_of_connection)
     find_records = reads(record_pages.find)
-    records_under_key = reads(record_pages.under_key)
-    records_of = reads(stored.of_keys)
+    records_under_key = reads(record_pages.records_under_key)
+    records_of = reads(stored.records_of_keys)
     record_hashes = reads(stored.hashes)
     record_data = reads(stored.data)
-    high_water = reads(marks.of_connection)
+    high_water = reads(marks.find_mark)
     forget_records = writes(stored.forget)
     receipts = reads(sent.find)
     claim_records = writes_timed(sent.claim)
 
-    coverage = reads(days.of_days)
+    coverage = reads(days.list_coverage)
     covered_days = reads(days.covered_days)
     gaps = reads(days.gaps)
 

@@ -56,7 +56,7 @@ def submit(
     for _ in range(_SUBMIT_TRIES_MAX):
         if (job := _insert(tx, now, new, syncs, hint)) is not None:
             return SubmitResult(job, created=True)
-        if (same := _by_key(tx, new)) is not None:
+        if (same := _find_by_key(tx, new)) is not None:
             return SubmitResult(same, created=False)
         if (active := active_job_of(tx, new.sync, new.connection_id)) is not None:
             raise ActiveJobExists(active)
@@ -151,7 +151,7 @@ def _submission(
     return select(*columns).add_cte(event.cte("event"))
 
 
-def _by_key(tx: Connection, new: NewJob) -> Job | None:
+def _find_by_key(tx: Connection, new: NewJob) -> Job | None:
     if new.key is None:
         return None
     # One statement: the job may be deleted at any time, after its retention.

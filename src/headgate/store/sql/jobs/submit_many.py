@@ -78,7 +78,7 @@ def _decide(
         new = wanted[place]
         key, subject = (new.user_id, new.key), (new.sync, new.connection_id)
         if (same := keyed.get(key)) is not None:
-            outcomes[place] = _of_key(new, same)
+            outcomes[place] = _outcome_of_key(new, same)
         elif (other := active.get(subject)) is not None:
             outcomes[place] = SubmitOutcome(SubmitStatus.ACTIVE, other)
         else:
@@ -89,7 +89,7 @@ def _decide(
     return outcomes
 
 
-def _of_key(new: NewJob, same: _JobOfKey) -> SubmitOutcome:
+def _outcome_of_key(new: NewJob, same: _JobOfKey) -> SubmitOutcome:
     if same.request_hash == new.request_hash:
         return SubmitOutcome(SubmitStatus.EXISTING, same.job_id)
     error = KeyReused(same.job_id)

@@ -61,7 +61,7 @@ def tell(
 
 
 def _is_removed(tx: Connection, job: Job) -> bool:
-    return bool(removals.among(tx, [job.provider_connection_id or job.connection_id]))
+    return bool(removals.removed_among(tx, [job.provider_connection_id or job.connection_id]))
 
 
 def announce(

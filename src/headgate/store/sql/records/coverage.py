@@ -65,7 +65,7 @@ def store(
     _store.run(tx, rows)
 
 
-def of_days(
+def list_coverage(
     tx: Connection, sync: str, connection_id: str, start: date, end: date
 ) -> list[CoverageRow]:
     """The coverage of the days from `start` to `end`."""

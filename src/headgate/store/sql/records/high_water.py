@@ -39,7 +39,7 @@ def store(tx: Connection, jobs: Iterable[Job], at: datetime) -> None:
     _store.run(tx, rows)
 
 
-def of_connection(tx: Connection, sync: str, connection_id: str) -> Json:
+def find_mark(tx: Connection, sync: str, connection_id: str) -> Json:
     """The mark of a sync for a connection; None if there is none yet."""
     query = select(marks.c.value).where(
         marks.c.sync == sync, marks.c.connection_id == connection_id

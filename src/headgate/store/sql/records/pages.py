@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tuple_
 
-from headgate.model.record import RecordRow
+from headgate.model.record import Record, RecordRow
 from headgate.ports.jobs.store import RecordFilter, RecordPosition, RecordRows
 from headgate.store.sql.records import owners
 from headgate.store.sql.tables import records
@@ -37,10 +37,10 @@ def find(
         users = owners.users_of(tx, which.sync, [row.connection_id for row in found])
         rows = [_row(row, users.get(row.connection_id, row.connection_id)) for row in found]
         return _page(rows, end, limit)
-    return _of_connections(tx, which, after, limit)
+    return _find_in_connections(tx, which, after, limit)
 
 
-def _of_connections(
+def _find_in_connections(
     tx: Connection, which: RecordFilter, after: RecordPosition | None, limit: int
 ) -> RecordRows:
     """The same for the connections of one user, one after another, or for a single one."""
@@ -128,7 +128,22 @@ def _matches(which: RecordFilter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def under_key(tx: Connection, which: RecordFilter, key: str, *, limit: int) -> Sequence[RecordRow]:
+def records_of_connection(
+    tx: Connection, sync: str, connection_id: str, *, after: str | None = None, limit: int
+) -> list[Record]:
+    """A connection's records, in the order of their keys."""
+    query = select(records.c.key, records.c.data).where(
+        records.c.sync == sync, records.c.connection_id == connection_id
+    )
+    if after is not None:
+        query = query.where(records.c.key > after)
+    rows = tx.execute(query.order_by(records.c.key).limit(limit))
+    return [Record(row.key, row.data) for row in rows]
+
+
+def records_under_key(
+    tx: Connection, which: RecordFilter, key: str, *, limit: int
+) -> Sequence[RecordRow]:
     """The records of different connections under this key."""
     owned = owners.owned(which).subquery()
     query: Select[Any] = (

@@ -156,20 +156,7 @@ def _under_keys(
         yield from tx.execute(query)
 
 
-def of_connection(
-    tx: Connection, sync: str, connection_id: str, *, after: str | None = None, limit: int
-) -> list[Record]:
-    """A connection's records, in the order of their keys."""
-    query = select(records.c.key, records.c.data).where(
-        records.c.sync == sync, records.c.connection_id == connection_id
-    )
-    if after is not None:
-        query = query.where(records.c.key > after)
-    rows = tx.execute(query.order_by(records.c.key).limit(limit))
-    return [Record(row.key, row.data) for row in rows]
-
-
-def of_keys(
+def records_of_keys(
     tx: Connection, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
 ) -> list[StoredRecord]:
     """Records of these syncs and connections under these keys."""
