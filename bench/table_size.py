@@ -79,7 +79,7 @@ async def claim_ms(app: App, rounds: int) -> float:
     times: list[float] = []
     for _ in range(WARM_UP + rounds):
         began = time.perf_counter()
-        claimed = await app._store.claim(
+        claimed = await app._runtime.jobs.claim(
             Lane.HOT, worker="bench", limit=CLAIMED, lease=timedelta(minutes=1)
         )
         times.append(time.perf_counter() - began)

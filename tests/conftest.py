@@ -13,12 +13,12 @@ from hypothesis import strategies
 from headgate.base import log
 from headgate.base.clock import ManualClock, SystemClock
 from headgate.store.sql.engine.database import Database
-from headgate.store.sql.jobs.store import SqlStore
 from tests import emulators, kept, run_servers, stores
 from tests.durations import Durations
 from tests.processes import ROOT
 from tests.profiles import THOROUGH
 from tests.profiles import pytest_runtest_setup as pytest_runtest_setup
+from tests.store_bundles import SqlStores
 
 #: Fixtures that stand for a server or a browser, and values of fixtures that do.
 _SERVERS = {
@@ -183,6 +183,6 @@ async def database(make_database: stores.MakeDatabase) -> AsyncIterator[Database
 
 
 @pytest.fixture
-def store(database: Database) -> SqlStore:
+def store(database: Database) -> SqlStores:
     """An empty store, on each database in turn."""
-    return SqlStore(database, stores.SYNCS)
+    return SqlStores(database, stores.SYNCS)

@@ -19,10 +19,10 @@ from headgate.store.dynamodb.engine.attributes import from_attributes
 from headgate.store.dynamodb.engine.definition import definition
 from headgate.store.dynamodb.engine.table import DynamoTable
 from headgate.store.dynamodb.engine.writes import Put, Update, set_and_remove
-from headgate.store.dynamodb.jobs.rows import changing_attributes
-from headgate.store.dynamodb.jobs.store import DynamoStore
+from headgate.store.dynamodb.jobs.rows import CODEC, place_by_state
 from tests.dynamo_faults import FaultyClient
 from tests.emulators import CREDENTIALS, PROCESS
+from tests.store_bundles import DynamoStores
 
 _numbers = itertools.count(1)
 
@@ -117,12 +117,11 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-async def rewrite(store: DynamoStore, job: Job) -> None:
+async def rewrite(store: DynamoStores, job: Job) -> None:
     """Write the job over its item, past all rules."""
-    written = {**store.codec.to_item(job), **changing_attributes(job)}
-    await store.table.write(
-        Update(at=store.key(job.id), change=set_and_remove(written), values=written)
-    )
+    written = {**CODEC.to_item(job), **place_by_state(job)}
+    update = Update(at=keys.job(job.id), change=set_and_remove(written), values=written)
+    await store.table.write(update)
 
 
 async def fill(table: DynamoTable, items: Sequence[dict[str, Any]]) -> None:

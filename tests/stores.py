@@ -24,19 +24,18 @@ from headgate.model import change
 from headgate.model.change import ChunkResult
 from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Reason, Summary
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import NewJob, Store
-from headgate.store.dynamodb.jobs.store import DynamoStore
+from headgate.ports.jobs.submission import NewJob
 from headgate.store.sql import schema
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.engine.sqlite import SqliteDatabase
 from headgate.store.sql.jobs import submit as jobs
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.tables import jobs as job_table
 from headgate.store.sql.tables import metadata
 from tests import dynamo, run_servers
 from tests.emulators import PROCESS
 from tests.kept import kept_here
+from tests.store_bundles import DynamoStores, SqlStores, Stores
 
 T = TypeVar("T")
 
@@ -217,33 +216,33 @@ def contents(tx: Connection) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
-async def everything(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+async def everything(store: Stores) -> dict[str, list[tuple[Any, ...]]]:
     """Every row that the store holds, by the names of the tables in SQL."""
-    if isinstance(store, DynamoStore):
+    if isinstance(store, DynamoStores):
         return await dynamo.contents(store.table)
-    assert isinstance(store, SqlStore)
+    assert isinstance(store, SqlStores)
     return await store.database.read(contents)
 
 
-def store_for(store: Store, syncs: Sequence[str]) -> Store:
+def store_for(store: Stores, syncs: Sequence[str]) -> Stores:
     """A store on the same database, for an application with other syncs."""
-    if isinstance(store, DynamoStore):
-        return DynamoStore(store.table, syncs)
-    assert isinstance(store, SqlStore)
-    return SqlStore(store.database, syncs)
+    if isinstance(store, DynamoStores):
+        return DynamoStores(store.table, syncs)
+    assert isinstance(store, SqlStores)
+    return SqlStores(store.database, syncs)
 
 
-def is_sql(store: Store) -> bool:
+def is_sql(store: Stores) -> bool:
     """Whether the store is on a SQL database, which takes a thousand rows in no time."""
-    return isinstance(store, SqlStore)
+    return isinstance(store, SqlStores)
 
 
-async def rewrite(store: Store, job: Job) -> None:
+async def rewrite(store: Stores, job: Job) -> None:
     """Write the job over its row, past all rules."""
-    if isinstance(store, DynamoStore):
+    if isinstance(store, DynamoStores):
         await dynamo.rewrite(store, job)
         return
-    assert isinstance(store, SqlStore)
+    assert isinstance(store, SqlStores)
     values = {name: getattr(job, name) for name in Job.__struct_fields__}
     statement = update(job_table).where(job_table.c.id == job.id).values(values)
     await store.database.write(lambda tx: tx.execute(statement))
@@ -292,19 +291,19 @@ def new_job(
     )
 
 
-async def submit_one(store: Store, **fields: Any) -> Job:
+async def submit_one(store: Stores, **fields: Any) -> Job:
     """Submit `new_job(**fields)`, which must be created."""
-    submitted = await store.submit(new_job(**fields))
+    submitted = await store.jobs.submit(new_job(**fields))
     assert submitted.created
     return submitted.job
 
 
-async def submit_all(store: Store, wanted: Sequence[NewJob]) -> list[Job]:
+async def submit_all(store: Stores, wanted: Sequence[NewJob]) -> list[Job]:
     """Submit many jobs at once, which is quicker than one by one."""
-    if isinstance(store, DynamoStore):
-        await store.submit_many(wanted)
-        return [await store.get(each.id) for each in wanted]
-    assert isinstance(store, SqlStore)
+    if isinstance(store, DynamoStores):
+        await store.jobs.submit_many(wanted)
+        return [await store.jobs.get(each.id) for each in wanted]
+    assert isinstance(store, SqlStores)
     now = store.database.moment()
     submitted = await store.database.write(
         lambda tx: [jobs.submit(tx, now, each, syncs=SYNCS) for each in wanted]
@@ -313,22 +312,24 @@ async def submit_all(store: Store, wanted: Sequence[NewJob]) -> list[Job]:
 
 
 async def claim_one(
-    store: Store, lane: Lane = Lane.COLD, *, worker: str = "worker_1", lease: timedelta = LEASE
+    store: Stores, lane: Lane = Lane.COLD, *, worker: str = "worker_1", lease: timedelta = LEASE
 ) -> Job:
     """Claim the next job of the lane, which must have one."""
-    [job] = (await store.claim(lane, worker=worker, limit=1, lease=lease)).jobs
+    [job] = (await store.jobs.claim(lane, worker=worker, limit=1, lease=lease)).jobs
     return job
 
 
-async def claim_ids(store: Store, limit: int, lane: Lane = Lane.COLD) -> list[str]:
+async def claim_ids(store: Stores, limit: int, lane: Lane = Lane.COLD) -> list[str]:
     """The ids of the next `limit` jobs, claimed one by one: in the order in which they come."""
     ids: list[str] = []
     for _ in range(limit):
-        ids += [job.id for job in (await store.claim(lane, worker="w", limit=1, lease=LEASE)).jobs]
+        ids += [
+            job.id for job in (await store.jobs.claim(lane, worker="w", limit=1, lease=LEASE)).jobs
+        ]
     return ids
 
 
-async def run_one(store: Store, **fields: Any) -> Job:
+async def run_one(store: Stores, **fields: Any) -> Job:
     """Submit a job and claim it; nothing else may be in its lane's line."""
     job = await submit_one(store, **fields)
     running = await claim_one(store, job.lane)
@@ -341,21 +342,21 @@ def tally(*, cursor: Json = "next", done: int = 1, **summary: Any) -> ChunkResul
     return ChunkResult(cursor=cursor, progress=Progress(done=done), summary=Summary(**summary))
 
 
-async def settled(store: Store, wanted: change.JobChange) -> Job:
+async def settled(store: Stores, wanted: change.JobChange) -> Job:
     """Apply a change that must take effect."""
-    job = await store.settle(wanted)
+    job = await store.jobs.settle(wanted)
     assert job is not None
     return job
 
 
-async def shut_one(store: Store, *, cooldown_s: float = 300.0, **fields: Any) -> Job:
+async def shut_one(store: Stores, *, cooldown_s: float = 300.0, **fields: Any) -> Job:
     """A job that the breaker paused."""
     running = await run_one(store, **fields)
     cooldown = timedelta(seconds=cooldown_s)
     return await settled(store, change.open_breaker(running, cooldown=cooldown, error="down"))
 
 
-async def in_state(store: Store, state: JobState, **fields: Any) -> Job:
+async def in_state(store: Stores, state: JobState, **fields: Any) -> Job:
     """A job brought to `state` by legal changes; nothing else may be in its lane's line."""
     if state is JobState.PENDING:
         return await submit_one(store, **fields)
@@ -380,9 +381,9 @@ def _towards(state: JobState, running: Job) -> change.JobChange:
             raise AssertionError(f"a running job is not brought to {state}")
 
 
-async def kinds(store: Store, job_id: str) -> list[str]:
+async def kinds(store: Stores, job_id: str) -> list[str]:
     """The kinds of a job's events, in order."""
-    return [event.kind for event in await store.events(job_id, after=0, limit=1000)]
+    return [event.kind for event in await store.events.list_events(job_id, after=0, limit=1000)]
 
 
 def ids(of: Sequence[Job]) -> list[str]:

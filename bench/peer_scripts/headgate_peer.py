@@ -76,7 +76,7 @@ def work(url: str, settings: str) -> None:
 async def work_tuned(app: App, jobs: Jobs) -> None:
     """Work until SIGTERM, then tell how many jobs ran here and how long the claims took."""
     claims_s: list[float] = []
-    claim = app._store.claim
+    claim = app._runtime.jobs.claim
 
     async def timed(*given: object, **named: object) -> object:
         began = time.perf_counter()
@@ -85,7 +85,7 @@ async def work_tuned(app: App, jobs: Jobs) -> None:
             claims_s.append(time.perf_counter() - began)
         return claimed
 
-    app._store.claim = timed  # type: ignore[method-assign, assignment]
+    app._runtime.jobs.claim = timed  # type: ignore[method-assign, assignment]
     async with app:
         await app.supervisor().run_until_stopped(handle_signals=True)
     p50_s, p99_s = (percentile(claims_s or [0.0], share) for share in (0.5, 0.99))

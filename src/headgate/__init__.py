@@ -66,8 +66,9 @@ from headgate.ports.connector import (
     WriteResult,
 )
 from headgate.ports.items import FetchAttempt, FetchedItems, NewItem
-from headgate.ports.jobs.store import RecordFilter
+from headgate.ports.jobs.store import RowAttribute
 from headgate.ports.outbox import DeliveryFilter
+from headgate.ports.records.store import RecordFilter
 from headgate.ports.records.table import RecordTable, TableBatch
 from headgate.system import Command, System
 
@@ -141,6 +142,7 @@ __all__ = [
     "Reprocess",
     "RetryPolicy",
     "Role",
+    "RowAttribute",
     "Schedule",
     "Scope",
     "Secret",

@@ -42,7 +42,7 @@ from headgate.flow.outbox.drain import Drainer
 from headgate.flow.outbox.service import Outbox
 from headgate.flow.records.service import Records
 from headgate.flow.registry import Sync
-from headgate.flow.runtime import Runtime
+from headgate.flow.runtime import STORES, Runtime
 from headgate.flow.schedules.service import Schedules
 from headgate.flow.users.api_keys import ApiKeys
 from headgate.flow.users.service import Users
@@ -130,7 +130,8 @@ class App:
         #: What the application declares: syncs, providers, budgets and collections.
         self.registry = registry = build_registry(self.systems.values(), syncs, schedules)
         composer = None if notifications is None else Composer(notifications, registry.titles)
-        self._store = backend.store(registry.names, composer)
+        attributes = [each for system in self.systems.values() for each in system.row_attributes]
+        self._job_stores = backend.job_stores(registry.names, composer, attributes)
         self._limiter = open_limiter(backend, redis, self.clock, self._ids)
         self._notification_settings = notifications
         self._targets = build_targets(self.systems.values(), topics, targets, notifications)
@@ -167,16 +168,15 @@ class App:
         entitlement: Entitlement | None,
         drainer: Drainer | None,
     ) -> Runtime:
+        database = self.database
         return Runtime(
-            store=self._store,
-            connections=self.database.connections,
-            attempts=self.database.attempts,
-            users=self.database.users,
-            api_keys=self.database.api_keys,
-            erasures=self.database.erasures,
+            jobs=self._job_stores.jobs,
+            breakers=self._job_stores.breakers,
+            database=database,
+            **{name: getattr(database, name) for name in STORES},
             system_data=AppSystemData(self),
-            schedules=self.database.schedules,
-            signal=signal or self.database.signal(origin=self.name),
+            notifications=self._job_stores.notifications if self._notification_settings else None,
+            signal=signal or database.signal(origin=self.name),
             clock=self.clock,
             ids=self._ids,
             rng=self.rng,
@@ -186,7 +186,6 @@ class App:
             chunk_limits=self._worker_settings.chunk,
             targets=self._targets,
             drainer=drainer,
-            notifies=self._notification_settings is not None,
             measurements=self.measurements,
             transport=transport,
             credentials=self._credentials(vault, transport),
@@ -333,7 +332,8 @@ class App:
     @property
     def notifications(self) -> Notifications:
         """What people were told about jobs, and a test of whether they can be told."""
-        return Notifications(self._notification_settings, self.outbox, self._store)
+        told = require_part(self.database, "an outbox", self._job_stores.notifications)
+        return Notifications(self._notification_settings, self.outbox, told)
 
     @property
     def api_keys(self) -> ApiKeys:
@@ -352,7 +352,7 @@ class App:
 
     async def workers(self) -> Sequence[Worker]:
         """Return the worker processes that are alive, and what each can run."""
-        return await self._store.live_workers()
+        return await self._runtime.workers.live_workers()
 
     @property
     def _database(self) -> "Database":
@@ -394,7 +394,5 @@ class App:
     @cached_property
     def on_demand(self) -> OnDemandWorker:
         """A worker for jobs that somebody names, such as a queue; it runs no loop."""
-        hinted = require_part(
-            self.database, "claims by messages", self.database.hinted(self._store)
-        )
+        hinted = require_part(self.database, "claims by messages", self._job_stores.hinted)
         return OnDemandWorker(self._runtime, hinted, self._worker_settings, worker=self.name)

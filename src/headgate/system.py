@@ -17,6 +17,7 @@ from headgate.flow.outbox.targets import Targets
 from headgate.flow.registry import Collection, Registry, Sync
 from headgate.model.schedule import Schedule
 from headgate.model.target import Target, Topic
+from headgate.ports.jobs.store import RowAttribute
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 #: The name is part of the names of the system's tables.
@@ -61,6 +62,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     commands: Sequence[Command] = ()
     #: The address of a function `async (app) -> Iterable[Metric]` of Prometheus' client.
     metrics: str | None = None
+    #: Further attributes of jobs' rows, for others who read them.
+    row_attributes: Sequence[RowAttribute] = ()
     #: The address of its settings: a class made with `pydantic-settings`.
     settings: str | None = None
     #: The address of a function `async (app, user_id) -> None` that erases a user's data.

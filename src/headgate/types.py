@@ -62,8 +62,8 @@ from headgate.model.states import Trouble
 from headgate.model.user import Preferences, User
 from headgate.model.worker import Abilities, Worker
 from headgate.ports.items import RegisterResult, ServedItem, StoredDocument
-from headgate.ports.jobs.store import LastEvent, SubmitResult
-from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.events import LastEvent
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitResult, SubmitStatus
 from headgate.ports.outbox import Backlog
 from headgate.ports.schedules import TickCounts, UserFailures
 

@@ -307,7 +307,7 @@ def test_functions_count_as_a_worker_after_each_sweep(place: Place) -> None:
     async def lanes(app: App) -> set[Lane]:
         return {
             lane
-            for each in await app._runtime.store.live_workers()
+            for each in await app._runtime.workers.live_workers()
             for lane in each.abilities.lanes
         }
 

@@ -40,11 +40,11 @@ def notify(headgate: Cli) -> Cli:
 async def fail_for(app: App, user: str) -> None:
     """A job of the user's that fails."""
     await app.jobs.submit("notes", user_id=user, mode="full")
-    claimed = await app._store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+    claimed = await app._runtime.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
     jobs = [*claimed.jobs] or [
-        *(await app._store.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)).jobs
+        *(await app._runtime.jobs.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)).jobs
     ]
-    await app._store.settle(change.fail(jobs[0], reason=Reason.REFUSED, error="no"))
+    await app._runtime.jobs.settle(change.fail(jobs[0], reason=Reason.REFUSED, error="no"))
 
 
 def test_a_secret_is_made_and_printed_once(notify: Cli) -> None:

@@ -17,7 +17,7 @@ from headgate.model.job import Lane
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.engine.sqlite import SqliteDatabase
-from headgate.store.sql.jobs.store import SqlStore
+from tests.store_bundles import SqlStores
 from tests.stores import SYNCS
 
 BATCH = 7
@@ -34,10 +34,10 @@ async def work(database: Database) -> None:
     try:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
-        store = SqlStore(database, SYNCS)
+        store = SqlStores(database, SYNCS)
         worker = f"worker_{os.getpid()}"
         while True:
-            claimed = await store.claim(
+            claimed = await store.jobs.claim(
                 Lane.COLD, worker=worker, limit=BATCH, lease=timedelta(minutes=5)
             )
             if not claimed.jobs:

@@ -9,30 +9,20 @@ from pytest_asyncio import is_async_test
 from sqlalchemy import delete
 
 from headgate.base.clock import ManualClock
-from headgate.ports.jobs.store import Store
 from headgate.ports.limiter import Limiter
 from headgate.store.dynamodb.engine.table import DynamoTable
-from headgate.store.dynamodb.jobs.store import DynamoStore
 from headgate.store.sql.budgets.limiter import SqlLimiter
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.engine.sqlite import SqliteDatabase
 from headgate.store.sql.items.store import SqlItems
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.outbox.store import SqlOutbox
 from headgate.store.sql.tables import budgets
 from tests import kept, limiters, stores
 from tests.conformance.crowds import crowded_server, crowded_sqlite
-from tests.conformance.databases import (
-    EMULATORS,
-    KINDS,
-    OpenDatabase,
-    Stores,
-    any_database,
-    shared_fixture,
-    stores_of,
-)
+from tests.conformance.databases import EMULATORS, KINDS, OpenDatabase, any_database, shared_fixture
 from tests.conformance.query_plans import Crowd
+from tests.store_bundles import SqlStores, Stores, stores_in
 
 #: Moto copies the whole table for each transaction.
 TOO_MUCH_FOR_MOTO = {
@@ -132,17 +122,15 @@ async def any_opened(open_any: OpenDatabase) -> AsyncIterator[Database | DynamoT
 
 
 @pytest.fixture
-def store(any_opened: Database | DynamoTable) -> Store:
-    """An empty store, on each kind of database in turn."""
-    if isinstance(any_opened, DynamoTable):
-        return DynamoStore(any_opened, stores.SYNCS)
-    return SqlStore(any_opened, stores.SYNCS)
+def any_stores(any_opened: Database | DynamoTable) -> Stores:
+    """Empty stores, on each kind of database in turn."""
+    return stores_in(any_opened, stores.SYNCS)
 
 
 @pytest.fixture
-def any_stores(any_opened: Database | DynamoTable, clock: ManualClock) -> Stores:
-    """Empty stores that do not know syncs, on each kind of database in turn."""
-    return stores_of(any_opened, clock)
+def store(any_stores: Stores) -> Stores:
+    """The same, for tests that have no other store."""
+    return any_stores
 
 
 @pytest.fixture
@@ -152,9 +140,9 @@ def items(database: Database) -> SqlItems:
 
 
 @pytest.fixture
-def sql_store(database: Database) -> SqlStore:
+def sql_store(database: Database) -> SqlStores:
     """An empty store, on each SQL database in turn: for what only those promise."""
-    return SqlStore(database, stores.SYNCS)
+    return SqlStores(database, stores.SYNCS)
 
 
 @shared_fixture()

@@ -4,25 +4,14 @@ import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from sqlalchemy import Connection
 
-from headgate.backends.sql import SqlBackend
 from headgate.base.clock import ManualClock
-from headgate.ports.backend import ConnectionStores
-from headgate.ports.connections.store import ConnectAttemptStore
-from headgate.ports.people.api_keys import ApiKeyStore
-from headgate.ports.people.idempotency import IdempotencyStore
-from headgate.ports.people.users import UserStore
-from headgate.store.dynamodb.connections.attempts import DynamoConnectAttempts
-from headgate.store.dynamodb.connections.store import DynamoConnections
 from headgate.store.dynamodb.engine.table import DynamoTable
-from headgate.store.dynamodb.people.api_keys import DynamoApiKeys
-from headgate.store.dynamodb.people.idempotency import DynamoIdempotency
-from headgate.store.dynamodb.people.users import DynamoUsers
 from headgate.store.sql.engine.database import Database, Operation
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from tests import dynamo, stores
@@ -91,43 +80,6 @@ def count_writes(database: Database, monkeypatch: pytest.MonkeyPatch) -> list[Op
 
     monkeypatch.setattr(database, "write", counted)
     return made
-
-
-class Stores(Protocol):
-    """The stores of a database that do not know syncs."""
-
-    @property
-    def users(self) -> UserStore: ...
-
-    @property
-    def connections(self) -> ConnectionStores: ...
-
-    @property
-    def attempts(self) -> ConnectAttemptStore: ...
-
-    @property
-    def api_keys(self) -> ApiKeyStore: ...
-
-    @property
-    def idempotency(self) -> IdempotencyStore: ...
-
-
-def stores_of(database: Database | DynamoTable, clock: ManualClock) -> Stores:
-    """The stores in a database, which must be open."""
-    if isinstance(database, DynamoTable):
-        return DynamoStores(database)
-    return SqlBackend(database, clock)
-
-
-class DynamoStores:
-    """The stores in a table of DynamoDB."""
-
-    def __init__(self, table: DynamoTable) -> None:
-        self.users = DynamoUsers(table)
-        self.connections = DynamoConnections(table)
-        self.attempts = DynamoConnectAttempts(table)
-        self.api_keys = DynamoApiKeys(table)
-        self.idempotency = DynamoIdempotency(table)
 
 
 # ---- on Postgres, where two transactions run at once ---------------------------------------------

@@ -23,18 +23,18 @@ from headgate.policy.deliveries import DeliveryRetryPolicy
 from headgate.policy.items import ItemRetryPolicy
 from headgate.ports.items import NewItem
 from headgate.ports.jobs.store import ChunkWork
+from headgate.ports.leases import Leases
 from headgate.store.dynamodb.engine.table import DynamoTable
-from headgate.store.dynamodb.jobs.store import DynamoStore
-from headgate.store.dynamodb.leases.table import DynamoLeases
+from headgate.store.dynamodb.jobs.store import DynamoJobs
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.items.store import SqlItems
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.leases.port import SqlLeases
 from headgate.store.sql.outbox.store import SqlOutbox
 from headgate.store.sql.outbox.writer import delivery_id
 from tests import dynamo
 from tests.conformance import outboxes
 from tests.conformance.changes import CASES
+from tests.store_bundles import stores_in
 from tests.stores import START, SYNCS, contents, new_job, submit_all, tally
 
 MINUTE = timedelta(minutes=1)
@@ -65,7 +65,7 @@ class LeasedRows(ABC):
     #: What becomes of a row whose lease has run out; "rescue" is among them.
     rescues: ClassVar[Mapping[str, Make]]
 
-    def __init__(self, port: SqlLeases[Any, Any, Any] | DynamoLeases[Any, Any, Any]) -> None:
+    def __init__(self, port: Leases[Any, Any, Any]) -> None:
         self.port = port
 
     @property
@@ -76,10 +76,10 @@ class LeasedRows(ABC):
 
     async def everything(self) -> dict[str, list[tuple[Any, ...]]]:
         """Every row of the database: compare two to see that nothing was written between."""
-        if isinstance(self.port, DynamoLeases):
+        if isinstance(self.port, DynamoJobs):
             return await dynamo.contents(self.port.table)
-        table = self.port.table.table
-        return await self.port.database.read(lambda tx: rows_of(tx, table))
+        table = self.sql.table.table
+        return await self.sql.database.read(lambda tx: rows_of(tx, table))
 
     @abstractmethod
     async def add(self, count: int) -> list[str]:
@@ -113,18 +113,16 @@ class JobRows(LeasedRows):
     }
 
     def __init__(self, database: Database | DynamoTable) -> None:
-        self._port = (
-            DynamoStore(database, SYNCS)
-            if isinstance(database, DynamoTable)
-            else SqlStore(database, SYNCS)
-        )
-        super().__init__(self._port)
+        self._stores = stores_in(database, SYNCS)
+        super().__init__(self._stores.jobs)
 
     async def add(self, count: int) -> list[str]:
-        return [job.id for job in await submit_all(self._port, [new_job() for _ in range(count)])]
+        return [job.id for job in await submit_all(self._stores, [new_job() for _ in range(count)])]
 
     async def claim(self, limit: int, *, worker: str, lease: timedelta) -> Sequence[Any]:
-        return (await self._port.claim(Lane.COLD, worker=worker, limit=limit, lease=lease)).jobs
+        return (
+            await self._stores.jobs.claim(Lane.COLD, worker=worker, limit=limit, lease=lease)
+        ).jobs
 
 
 class ItemRows(LeasedRows):

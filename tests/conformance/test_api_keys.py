@@ -8,7 +8,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import NotFound, StoreError
 from headgate.model.api_key import ApiKey, Role
 from headgate.ports.people.api_keys import ApiKeyStore, NewApiKey
-from tests.conformance.databases import Stores
+from tests.store_bundles import Stores
 from tests.stores import START
 
 

@@ -13,8 +13,8 @@ from headgate.ports.jobs.store import JobFilter
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.engine.sqlite import SqliteDatabase
-from headgate.store.sql.jobs.store import SqlStore
 from tests import processes, stores
+from tests.store_bundles import SqlStores
 from tests.stores import LEASE, new_job, submit_all, submit_one
 
 JOBS = 2000
@@ -24,7 +24,7 @@ USERS = 50
 WORKER = "tests.conformance.claim_worker"
 
 
-async def submit_many(store: SqlStore, count: int) -> set[str]:
+async def submit_many(store: SqlStores, count: int) -> set[str]:
     """Submit `count` jobs of many users."""
     wanted = [new_job(user_id=f"user_{number % USERS}") for number in range(count)]
     return {job.id for job in await submit_all(store, wanted)}
@@ -64,7 +64,7 @@ async def test_eight_processes_on_postgres_never_share_a_job(
     await database.open()
     try:
         await stores.empty(database)
-        store = SqlStore(database, stores.SYNCS)
+        store = SqlStores(database, stores.SYNCS)
         submitted = await submit_many(store, JOBS)
 
         # When eight processes claim until nothing is left
@@ -87,7 +87,7 @@ async def test_two_processes_on_one_sqlite_file_never_share_a_job(
     database = SqliteDatabase(path, clock)
     await database.open()
     try:
-        store = SqlStore(database, stores.SYNCS)
+        store = SqlStores(database, stores.SYNCS)
         submitted = await submit_many(store, JOBS_IN_FILE)
 
         # When two processes claim until nothing is left, while this one has the file open too
@@ -100,9 +100,9 @@ async def test_two_processes_on_one_sqlite_file_never_share_a_job(
         await database.close()
 
 
-async def running_with_one_claim(store: SqlStore) -> int:
+async def running_with_one_claim(store: SqlStores) -> int:
     """How many jobs were claimed exactly once."""
-    running = await store.list_jobs(JobFilter(states=(JobState.RUNNING,)), limit=2 * JOBS)
+    running = await store.jobs.list_jobs(JobFilter(states=(JobState.RUNNING,)), limit=2 * JOBS)
     return sum(job.token == 1 for job in running)
 
 
@@ -110,7 +110,7 @@ async def test_sleepers_that_wake_under_many_claims_are_given_once(
     database: Database, clock: ManualClock
 ) -> None:
     # Given a hundred sleepers that have come due, and none of them in line yet
-    store = SqlStore(database, stores.SYNCS)
+    store = SqlStores(database, stores.SYNCS)
     sleepers = [await submit_one(store, user_id=f"user_{n % 7}", delay_s=10) for n in range(100)]
     clock.advance(60)
 
@@ -118,7 +118,7 @@ async def test_sleepers_that_wake_under_many_claims_are_given_once(
     taken: list[list[str]] = []
     while len(taken) < 100:
         answers = await asyncio.gather(
-            *(store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE) for _ in range(16))
+            *(store.jobs.claim(Lane.COLD, worker="w", limit=10, lease=LEASE) for _ in range(16))
         )
         taken.append([job.id for answer in answers for job in answer.jobs])
         if not taken[-1]:

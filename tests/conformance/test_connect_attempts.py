@@ -11,7 +11,7 @@ from headgate.ports.connections.store import ConnectAttempt, ConnectAttemptStore
 from headgate.store.sql.connections.attempts import SqlConnectAttempts
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.tables import connect_attempts
-from tests.conformance.databases import Stores
+from tests.store_bundles import Stores
 
 TERM = timedelta(seconds=60)
 

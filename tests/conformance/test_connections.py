@@ -17,7 +17,7 @@ from headgate.ports.connections.store import NewConnection, Renewal, ResealedCre
 from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.tables import connections, removed_connections
-from tests.conformance.databases import Stores
+from tests.store_bundles import Stores
 from tests.stores import START
 
 TERM = timedelta(seconds=60)

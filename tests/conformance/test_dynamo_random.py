@@ -17,10 +17,10 @@ from headgate.model.job import Job, Lane
 from headgate.model.record import Record
 from headgate.model.states import JOB, JobState
 from headgate.ports.jobs.store import ChunkWork
-from headgate.store.dynamodb.jobs.store import DynamoStore
 from tests import dynamo
 from tests.dynamo_faults import at_random
 from tests.profiles import seeds
+from tests.store_bundles import DynamoStores
 from tests.stores import LEASE, SYNCS, kinds, new_job, tally
 
 JOBS_MAX = 6
@@ -36,7 +36,7 @@ CRASHES = 0.1
 class World:
     """Workers on one table, each with a client of its own, and what they have seen."""
 
-    def __init__(self, stores: list[DynamoStore], clock: ManualClock, rng: random.Random) -> None:
+    def __init__(self, stores: list[DynamoStores], clock: ManualClock, rng: random.Random) -> None:
         self.stores = stores
         self.clock = clock
         self.rng = rng
@@ -53,10 +53,10 @@ class World:
             # As after a crash: whether it was written is unknown.
             self.claims.pop(worker, None)
 
-    async def _step(self, worker: int, store: DynamoStore) -> None:
+    async def _step(self, worker: int, store: DynamoStores) -> None:
         job = self.claims.get(worker)
         if job is None:
-            claimed = await store.claim(Lane.COLD, worker=f"w{worker}", limit=1, lease=LEASE)
+            claimed = await store.jobs.claim(Lane.COLD, worker=f"w{worker}", limit=1, lease=LEASE)
             for each in claimed.jobs:
                 self.given[each.id, each.token] += 1
                 self.claims[worker] = each
@@ -64,7 +64,7 @@ class World:
         if self.rng.random() < CRASHES:
             del self.claims[worker]
             return
-        after = await store.settle(self._next(job), work_of(job))
+        after = await store.jobs.settle(self._next(job), work_of(job))
         if after is None or after.state not in JOB.claimed:
             del self.claims[worker]
         else:
@@ -78,11 +78,11 @@ class World:
             return change.rest(job, result, {})
         return change.advance(job, result, {})
 
-    async def sweep(self, store: DynamoStore) -> None:
+    async def sweep(self, store: DynamoStores) -> None:
         """Rescue what is lost, as a rescuer does."""
         try:
-            lost = await store.list_expired(limit=50)
-            await store.settle_many(
+            lost = await store.jobs.list_expired(limit=50)
+            await store.jobs.settle_many(
                 [(change.rescue(job, after=timedelta(0)), None) for job in lost]
             )
         except StoreError:
@@ -113,10 +113,10 @@ async def test_no_job_is_lost_or_doubled_whatever_fails(
     for table in others:
         await table.open()
     try:
-        calm = DynamoStore(first, SYNCS)
-        world = World([DynamoStore(table, SYNCS) for table in others], clock, rng)
+        calm = DynamoStores(first, SYNCS)
+        world = World([DynamoStores(table, SYNCS) for table in others], clock, rng)
         wanted = [new_job(job_id=f"job_{n}", user_id=f"u{n % 2}") for n in range(JOBS_MAX)]
-        await calm.submit_many(wanted)
+        await calm.jobs.submit_many(wanted)
         for table in others:
             dynamo.client_of(table).choose = at_random(rng, FAULTS)
         await run_until_ended(world, calm, [new.id for new in wanted])
@@ -127,7 +127,7 @@ async def test_no_job_is_lost_or_doubled_whatever_fails(
             await table.close()
 
 
-async def run_until_ended(world: World, calm: DynamoStore, ids: list[str]) -> None:
+async def run_until_ended(world: World, calm: DynamoStores, ids: list[str]) -> None:
     """Let workers and rescuers run until every job has ended."""
     for _ in range(ROUNDS_MAX):
         await asyncio.gather(*(world.step(worker) for worker in range(WORKERS)))
@@ -139,13 +139,13 @@ async def run_until_ended(world: World, calm: DynamoStore, ids: list[str]) -> No
     raise AssertionError("some jobs never end")
 
 
-async def has_ended(store: DynamoStore, job_id: str) -> bool:
-    return (await store.get(job_id)).ended
+async def has_ended(store: DynamoStores, job_id: str) -> bool:
+    return (await store.jobs.get(job_id)).ended
 
 
-async def check(store: DynamoStore, job_id: str, world: World) -> None:
+async def check(store: DynamoStores, job_id: str, world: World) -> None:
     """What must hold of a job that has ended."""
-    job = await store.get(job_id)
+    job = await store.jobs.get(job_id)
     assert (job.state, job.steps) == (JobState.SUCCESS, CHUNKS)
     # No two workers ever had the same claim.
     assert max(world.given.values()) == 1
@@ -153,7 +153,7 @@ async def check(store: DynamoStore, job_id: str, world: World) -> None:
     expected = [
         record.key for step in range(CHUNKS) for record in work_of(_at_step(job, step)).records
     ]
-    stored = await store.records(job.sync, job.connection_id, limit=1000)
+    stored = await store.records.list_records(job.sync, job.connection_id, limit=1000)
     assert sorted(record.key for record in stored) == sorted(expected)
     assert (job.summary.inserted, job.summary.updated) == (len(expected), 0)
     # The events tell a way through the states, with each chunk once.
@@ -165,7 +165,7 @@ async def check(store: DynamoStore, job_id: str, world: World) -> None:
     # Each rescue is of a claim, and counts one crash.
     assert told.count("rescued") == job.summary.crashes
     # The locks are gone: another job may begin.
-    assert (await store.submit(new_job(connection_id=job.connection_id))).created
+    assert (await store.jobs.submit(new_job(connection_id=job.connection_id))).created
 
 
 def _at_step(job: Job, step: int) -> Job:

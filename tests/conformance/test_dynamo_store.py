@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,22 +11,23 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import Malformed, StoreError, StoreUnavailable
 from headgate.flow.leases.settle import settle_surely
 from headgate.model import change
-from headgate.model.job import Job, Lane, Mode, Reason
+from headgate.model.job import Job, Lane, Reason
 from headgate.model.lease import Claim
 from headgate.model.record import ChunkEvent, Record
 from headgate.model.states import JobState, ReceiptState
 from headgate.model.worker import Abilities
-from headgate.ports.jobs.store import ChunkWork, JobFilter, RecordFilter
+from headgate.ports.jobs.store import ChunkWork, JobFilter, RowAttribute
+from headgate.ports.records.store import RecordFilter
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.attributes import ITEM_BYTES_MAX, from_attributes, item_size
 from headgate.store.dynamodb.engine.client import TRIES_MAX
 from headgate.store.dynamodb.engine.table import DynamoTable
-from headgate.store.dynamodb.jobs.store import DynamoStore
 from headgate.store.dynamodb.records import store as records
 from tests import dynamo
 from tests.conformance.chunks import bring, counts, held
 from tests.conformance.databases import shared_fixture
 from tests.dynamo_faults import Fault, FaultyClient, after, first
+from tests.store_bundles import DynamoStores
 from tests.stores import (
     LEASE,
     SYNCS,
@@ -44,9 +45,9 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def store(dynamo_table: DynamoTable) -> DynamoStore:
+def store(dynamo_table: DynamoTable) -> DynamoStores:
     """An empty store on each emulator in turn."""
-    return DynamoStore(dynamo_table, SYNCS)
+    return DynamoStores(dynamo_table, SYNCS)
 
 
 @shared_fixture()
@@ -56,12 +57,12 @@ async def client(dynamo_table: DynamoTable) -> AsyncIterator[FaultyClient]:
 
 
 @shared_fixture()
-async def elsewhere(client: FaultyClient, clock: ManualClock) -> AsyncIterator[DynamoStore]:
+async def elsewhere(client: FaultyClient, clock: ManualClock) -> AsyncIterator[DynamoStores]:
     """The same store, in another process."""
     table = dynamo.table_on(client.address.endpoint or "", client.address.table, clock)
     await table.open()
     try:
-        yield DynamoStore(table, SYNCS)
+        yield DynamoStores(table, SYNCS)
     finally:
         await table.close()
 
@@ -70,13 +71,13 @@ def many(count: int, **data: Any) -> list[Record]:
     return [Record(f"record_{n:04d}", {"n": n, **data}) for n in range(count)]
 
 
-async def bring_late(store: DynamoStore, job: Job, *records: Record) -> None:
+async def bring_late(store: DynamoStores, job: Job, *records: Record) -> None:
     """Settle a chunk after the claim was lost."""
     work = ChunkWork(records=records)
-    assert await store.settle(change.advance(job, tally(), {}), work) is None
+    assert await store.jobs.settle(change.advance(job, tally(), {}), work) is None
 
 
-async def rescue(store: DynamoStore, clock: ManualClock, job: Job) -> None:
+async def rescue(store: DynamoStores, clock: ManualClock, job: Job) -> None:
     """Take a job from its worker, whose lease is over."""
     clock.advance(61)
     await settled(store, change.rescue(job, after=timedelta(0)))
@@ -100,48 +101,42 @@ def meanwhile(client: FaultyClient) -> Meanwhile:
 # ---- the item that others read -----------------------------------------------------------------
 
 
-async def test_a_historical_job_is_read_as_its_specification_shows_it(
-    store: DynamoStore, clock: ManualClock
+async def test_others_read_further_attributes_of_a_job_whatever_becomes_of_it(
+    dynamo_table: DynamoTable, clock: ManualClock
 ) -> None:
-    # Given a history that is paused after its first day, because its provider keeps failing
-    fields: dict[str, Any] = {
-        "mode": Mode.HISTORY,
-        "start_date": date(2021, 1, 1),
-        "end_date": date(2023, 1, 1),
-        "cursor": "2023-01-01",
-    }
-    running = await run_one(store, user_id="user-abc", source="fitbit", **fields)
-    running = await settled(store, change.advance(running, tally(cursor="2022-12-31"), {}))
-    clock.advance(90)
-    opened = change.open_breaker(
-        running, cooldown=MINUTE, error="down", recent_errors=(clock.now(),) * 6
+    # Given an application whose system makes attributes of the fields of a job
+    made = (
+        RowAttribute("status", "state", str.upper),
+        RowAttribute("why", "reason"),
+        RowAttribute("failures", "recent_errors", len),
+        RowAttribute("lastAttempt", "attempted_at"),
     )
+    store = DynamoStores(dynamo_table, SYNCS, made)
+
+    async def read(job: Job) -> list[Any]:
+        item = await store.table.get(keys.job(job.id))
+        assert item is not None
+        return [item.get(each.name) for each in made]
+
+    # When a job is submitted, claimed, paused by the breaker and set free, then they follow it
+    submitted = await submit_one(store)
+    assert await read(submitted) == ["PENDING", "queued", 0, None]
+    running = await claim_one(store)
+    at = keys.time_text(clock.now())
+    assert await read(running) == ["RUNNING", "working", 0, at]
+    errors = (clock.now(),) * 6
+    opened = change.open_breaker(running, cooldown=MINUTE, error="down", recent_errors=errors)
     await settled(store, opened)
-
-    # When another program reads its item, by its key alone
-    item = (await dynamo.scan(store.table))[f"job#{running.id}", "job"]
-
-    # Then it has the attributes of the specification, of which only the destination is not known
-    specified = {
-        "jobId": {"S": running.id},
-        "userId": {"S": "user-abc"},
-        "source": {"S": "fitbit"},
-        "startDate": {"S": "2021-01-01"},
-        "endDate": {"S": "2023-01-01"},
-        "cursorDate": {"S": "2022-12-31"},
-        "status": {"S": "PAUSED"},
-        "errorCount": {"N": "6"},
-        "lastAttempt": {"S": "2026-01-05T12:00:00Z"},
-    }
-    assert {name: item.get(name) for name in specified} == specified
-    assert "destination" not in item
+    assert await read(running) == ["PAUSED", "breaker", 6, at]
+    await store.breakers.release_provider(running.provider, stagger=MINUTE, limit=1)
+    assert await read(running) == ["PAUSED", "recovering", 6, at]
 
 
 # ---- the retention of jobs ---------------------------------------------------------------------
 
 
 async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_jobs(
-    store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStores, client: FaultyClient, clock: ManualClock
 ) -> None:
     # Given an old job with more events than one page has, and many later ones
     old = await run_one(store, user_id="ada", connection_id="c1")
@@ -159,7 +154,7 @@ async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_j
     client.requests.clear()
 
     # When it is pruned
-    assert (await store.prune_jobs(older_than=timedelta(days=7), limit=1)).count == 1
+    assert (await store.jobs.prune_jobs(older_than=timedelta(days=7), limit=1)).count == 1
 
     # Then nothing of it is left, and only the newest of the others were read
     assert not [pk for pk, _ in await dynamo.scan(store.table) if old.id in pk]
@@ -173,7 +168,7 @@ async def test_a_job_is_pruned_with_all_of_its_events_and_a_look_at_the_newest_j
 
 
 async def test_a_job_that_is_retried_while_it_is_pruned_stays(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     jobs: list[Job] = []
     for _ in range(2):
@@ -187,21 +182,21 @@ async def test_a_job_that_is_retried_while_it_is_pruned_stays(
         "batch_write_item", lambda: settled(elsewhere, change.start_again(failed, Reason.RETRY_NOW))
     )
 
-    assert (await store.prune_jobs(older_than=timedelta(days=7), limit=10)).count == 0
-    assert (await store.get(failed.id)).state is JobState.PENDING
-    assert (await store.get(later.id)).state is JobState.FAILED
+    assert (await store.jobs.prune_jobs(older_than=timedelta(days=7), limit=10)).count == 0
+    assert (await store.jobs.get(failed.id)).state is JobState.PENDING
+    assert (await store.jobs.get(later.id)).state is JobState.FAILED
 
 
 async def test_a_worker_that_comes_back_while_others_are_pruned_stays(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     able = Abilities(syncs=("any",))
-    await store.refresh_worker("w", able, term=MINUTE)
+    await store.workers.refresh_worker("w", able, term=MINUTE)
     clock.advance(61)
-    meanwhile("query", lambda: elsewhere.refresh_worker("w", able, term=MINUTE))
+    meanwhile("query", lambda: elsewhere.workers.refresh_worker("w", able, term=MINUTE))
 
-    assert await store.prune_workers() == 0
-    assert [worker.id for worker in await store.live_workers()] == ["w"]
+    assert await store.workers.prune_workers() == 0
+    assert [worker.id for worker in await store.workers.live_workers()] == ["w"]
 
 
 # ---- a chunk that is too large for one transaction ---------------------------------------------
@@ -209,7 +204,7 @@ async def test_a_worker_that_comes_back_while_others_are_pruned_stays(
 
 @pytest.mark.fault(1)
 async def test_a_worker_killed_between_the_parts_of_a_chunk_repeats_and_doubles_nothing(
-    store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStores, client: FaultyClient, clock: ManualClock
 ) -> None:
     # Given a chunk of several parts, whose worker is killed after the first
     job = await bring(store, await run_one(store))
@@ -219,7 +214,7 @@ async def test_a_worker_killed_between_the_parts_of_a_chunk_repeats_and_doubles_
         await bring(store, job, *records)
     client.choose = None
     assert len(await held(store, job)) == 99
-    assert (await store.get(job.id)).steps == 1
+    assert (await store.jobs.get(job.id)).steps == 1
 
     # When the job is rescued, and another worker reads the chunk again
     clock.advance(61)
@@ -233,7 +228,7 @@ async def test_a_worker_killed_between_the_parts_of_a_chunk_repeats_and_doubles_
 
 
 async def test_the_repeated_chunk_may_bring_other_contents(
-    store: DynamoStore, client: FaultyClient
+    store: DynamoStores, client: FaultyClient
 ) -> None:
     # Given records that were stored, and a larger chunk that changes them and is cut off
     job = await bring(store, await run_one(store))
@@ -253,7 +248,7 @@ async def test_the_repeated_chunk_may_bring_other_contents(
 
 @pytest.mark.fault(4)
 async def test_a_lost_worker_writes_no_part_of_a_large_chunk(
-    store: DynamoStore, clock: ManualClock
+    store: DynamoStores, clock: ManualClock
 ) -> None:
     zombie = await run_one(store)
     clock.advance(61)
@@ -266,7 +261,7 @@ async def test_a_lost_worker_writes_no_part_of_a_large_chunk(
 
 @pytest.mark.fault(4)
 async def test_a_worker_that_loses_its_claim_between_the_parts_writes_no_further_part(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     # Given a job that is rescued right after the first part of its chunk was written
     job = await run_one(store)
@@ -275,17 +270,21 @@ async def test_a_worker_that_loses_its_claim_between_the_parts_writes_no_further
     # When the chunk is settled, then the claim is lost, and the second part was never written
     await bring_late(store, job, *many(120))
     assert len(await held(store, job)) == 99
-    assert (await store.get(job.id)).steps == 0
+    assert (await store.jobs.get(job.id)).steps == 0
 
 
-async def test_a_chunk_of_more_bytes_than_a_transaction_is_stored_whole(store: DynamoStore) -> None:
+async def test_a_chunk_of_more_bytes_than_a_transaction_is_stored_whole(
+    store: DynamoStores,
+) -> None:
     done = await bring(store, await run_one(store), *many(20, text="x" * 300_000))
 
     assert counts(done) == (20, 0, 0)
     assert len(await held(store, done)) == 20
 
 
-async def test_what_no_item_holds_is_named_and_nothing_of_it_is_written(store: DynamoStore) -> None:
+async def test_what_no_item_holds_is_named_and_nothing_of_it_is_written(
+    store: DynamoStores,
+) -> None:
     job = await run_one(store)
     before = await everything(store)
     large, long = Record("large", {"text": "x" * ITEM_BYTES_MAX}), Record("k" * 1024, {})
@@ -294,23 +293,23 @@ async def test_what_no_item_holds_is_named_and_nothing_of_it_is_written(store: D
         with pytest.raises(Malformed, match=said):
             await bring(store, job, Record("small", {}), record)
     with pytest.raises(Malformed, match="'kkkk"):
-        await store.claim_records(job, job.sync, ["small", long.key])
+        await store.receipts.claim_records(job, job.sync, ["small", long.key])
     with pytest.raises(StoreError, match=f"job#{job.id}.*409,600"):
-        await store.settle(change.advance(job, tally(cursor="x" * ITEM_BYTES_MAX), {}))
+        await store.jobs.settle(change.advance(job, tally(cursor="x" * ITEM_BYTES_MAX), {}))
 
     assert await everything(store) == before
 
 
-async def test_a_chunk_leaves_room_in_the_row_for_what_comes_after_it(store: DynamoStore) -> None:
+async def test_a_chunk_leaves_room_in_the_row_for_what_comes_after_it(store: DynamoStores) -> None:
     """Else DynamoDB would refuse the next claim, or that the job fails."""
     job = await run_one(store)
 
     with pytest.raises(StoreError, match=f"job#{job.id}"):
         near = tally(cursor="x" * (ITEM_BYTES_MAX - 6000))
-        await store.settle(change.advance(job, near, {}), ChunkWork())
+        await store.jobs.settle(change.advance(job, near, {}), ChunkWork())
 
     large = tally(cursor="x" * (ITEM_BYTES_MAX - 12_000))
-    await store.settle(change.rest(job, large, {}), ChunkWork())
+    await store.jobs.settle(change.rest(job, large, {}), ChunkWork())
     again = await claim_one(store)
     await settled(store, change.fail(again, reason=Reason.REFUSED, error="e" * 4000))
 
@@ -319,7 +318,7 @@ async def test_a_chunk_leaves_room_in_the_row_for_what_comes_after_it(store: Dyn
 @pytest.mark.parametrize("new_table", ["ministack"], indirect=True)
 @pytest.mark.parametrize("before", [None, {}], ids=["new", "changed"])
 async def test_a_record_is_measured_as_it_is_stored(
-    store: DynamoStore, client: FaultyClient, before: dict[str, Any] | None
+    store: DynamoStores, client: FaultyClient, before: dict[str, Any] | None
 ) -> None:
     # Given the longest text that a record may have
     job = await run_one(store)
@@ -356,22 +355,22 @@ async def test_a_record_is_measured_as_it_is_stored(
     ("count", "text"), [(100, "x" * 8000), (60, "量" * 2600)], ids=["ASCII", "three bytes each"]
 )
 async def test_the_events_of_a_chunk_fit_into_its_transaction(
-    store: DynamoStore, count: int, text: str
+    store: DynamoStores, count: int, text: str
 ) -> None:
     job = await run_one(store)
     told = [ChunkEvent("page", {"n": n, "text": text}) for n in range(count)]
 
     await bring(store, job, events=told)
 
-    events = await store.events(job.id, after=0, limit=1000)
+    events = await store.events.list_events(job.id, after=0, limit=1000)
     assert [event.id for event in events] == list(range(1, count + 3))
     assert [event.data["n"] for event in events[1:-1]] == list(range(count))
-    page = await store.events(job.id, after=37, limit=5)
+    page = await store.events.list_events(job.id, after=37, limit=5)
     assert [event.id for event in page] == [38, 39, 40, 41, 42]
 
 
 async def test_old_events_of_many_jobs_are_pruned_at_the_same_time_and_no_more_than_asked(
-    store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStores, client: FaultyClient, clock: ManualClock
 ) -> None:
     # Given twenty jobs of two old events each
     jobs = [await run_one(store) for _ in range(20)]
@@ -380,14 +379,14 @@ async def test_old_events_of_many_jobs_are_pruned_at_the_same_time_and_no_more_t
     clock.advance(3600)
     client.requests.clear()
 
-    assert await store.prune_events(older_than=MINUTE, limit=15) == 15
+    assert await store.events.prune_events(older_than=MINUTE, limit=15) == 15
 
     # All that are under way are asked for before the first of them is done.
     operations = [operation for operation, request in client.requests if "IndexName" not in request]
     assert operations[:10] == ["get_item"] * 10
-    left = [await store.events(job.id, after=0, limit=10) for job in jobs]
+    left = [await store.events.list_events(job.id, after=0, limit=10) for job in jobs]
     assert sum(map(len, left)) == 25
-    assert await store.prune_events(older_than=MINUTE, limit=100) == 25
+    assert await store.events.prune_events(older_than=MINUTE, limit=100) == 25
 
 
 # ---- what happens between the look at a row and the write --------------------------------------
@@ -395,7 +394,7 @@ async def test_old_events_of_many_jobs_are_pruned_at_the_same_time_and_no_more_t
 
 @pytest.mark.fault(4)
 async def test_a_change_that_was_decided_before_a_rescue_is_not_written_after_it(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     job = await run_one(store)
     meanwhile("get_item", lambda: rescue(elsewhere, clock, job))
@@ -407,22 +406,22 @@ async def test_a_change_that_was_decided_before_a_rescue_is_not_written_after_it
 
 @pytest.mark.fault(5)
 async def test_a_heartbeat_in_between_is_not_undone(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     job = await run_one(store)
 
     clock.advance(30)
-    meanwhile("get_item", lambda: elsewhere.extend([Claim(job.id, job.token)], lease=LEASE))
+    meanwhile("get_item", lambda: elsewhere.jobs.extend([Claim(job.id, job.token)], lease=LEASE))
     done = await settled(store, change.advance(job, tally(), {}))
 
     assert done.lease_until == clock.now() + LEASE
-    assert done == await store.get(job.id)
+    assert done == await store.jobs.get(job.id)
     clock.advance(59)
-    assert list(await store.list_expired(limit=9)) == []
+    assert list(await store.jobs.list_expired(limit=9)) == []
 
 
 async def test_a_job_that_goes_on_in_between_is_not_released_with_the_others(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile
 ) -> None:
     # Given two jobs that wait for their provider, of which somebody resumes one meanwhile
     first_job, other = [await shut_one(store, connection_id=f"c{n}") for n in range(2)]
@@ -431,44 +430,44 @@ async def test_a_job_that_goes_on_in_between_is_not_released_with_the_others(
     )
 
     # When the provider's jobs are released
-    released = await store.release_provider(other.provider, stagger=MINUTE, limit=10)
+    released = await store.breakers.release_provider(other.provider, stagger=MINUTE, limit=10)
 
     # Then only the other was
     assert released == 1
-    jobs = [await store.get(each.id) for each in (first_job, other)]
+    jobs = [await store.jobs.get(each.id) for each in (first_job, other)]
     assert [job.reason for job in jobs] == [Reason.RESUMED, Reason.RECOVERING]
 
 
 @pytest.mark.fault(4)
 async def test_a_worker_that_is_lost_while_it_claims_records_claims_none(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     job = await run_one(store)
     meanwhile("batch_get_item", lambda: rescue(elsewhere, clock, job))
 
-    claimed = await store.claim_records(job, job.sync, ["a", "b"])
+    claimed = await store.receipts.claim_records(job, job.sync, ["a", "b"])
 
     assert claimed == dict.fromkeys("ab", ReceiptState.CLAIMED)
     assert not [pk for pk, _ in await dynamo.scan(store.table) if pk.startswith("receipt#")]
 
 
 async def test_an_event_that_comes_while_older_ones_are_pruned_is_pruned_in_its_turn(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile, clock: ManualClock
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile, clock: ManualClock
 ) -> None:
     # Given a job whose only event is old, and a chunk that ends right after it was deleted
     job = await run_one(store)
     clock.advance(3600)
     meanwhile("batch_write_item", lambda: settled(elsewhere, change.advance(job, tally(), {})))
-    assert await store.prune_events(older_than=MINUTE, limit=10) == 1
+    assert await store.events.prune_events(older_than=MINUTE, limit=10) == 1
 
     # Then the job still counts as one with events, and the new one is pruned when it is old
-    assert (await store.last_events([job.id]))[job.id].id == 2
+    assert (await store.events.last_events([job.id]))[job.id].id == 2
     clock.advance(3600)
-    assert await store.prune_events(older_than=MINUTE, limit=10) == 1
+    assert await store.events.prune_events(older_than=MINUTE, limit=10) == 1
 
 
 async def test_of_two_who_retry_a_job_at_once_the_slower_only_loses_the_race(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile
 ) -> None:
     # Given a failed job that another process sets going again while we do
     running = await run_one(store)
@@ -476,12 +475,12 @@ async def test_of_two_who_retry_a_job_at_once_the_slower_only_loses_the_race(
     meanwhile("get_item", lambda: settled(elsewhere, change.start_again(failed, Reason.RETRY_NOW)))
 
     # Then we have lost, and no other job is in the way
-    assert await store.settle(change.start_again(failed, Reason.RETRY_NOW)) is None
-    assert (await store.get(failed.id)).state is JobState.PENDING
+    assert await store.jobs.settle(change.start_again(failed, Reason.RETRY_NOW)) is None
+    assert (await store.jobs.get(failed.id)).state is JobState.PENDING
 
 
 async def test_a_pause_that_is_asked_for_in_between_is_met(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile
 ) -> None:
     job = await run_one(store)
     meanwhile("get_item", lambda: settled(elsewhere, change.ask_pause(job)))
@@ -492,7 +491,7 @@ async def test_a_pause_that_is_asked_for_in_between_is_met(
 
 
 async def test_a_record_that_another_job_stores_in_between_is_counted_as_it_was_found(
-    store: DynamoStore, elsewhere: DynamoStore, meanwhile: Meanwhile
+    store: DynamoStores, elsewhere: DynamoStores, meanwhile: Meanwhile
 ) -> None:
     # Given two syncs of one connection that store their records under the same name
     mine = await run_one(store, connection_id="c")
@@ -513,13 +512,13 @@ async def test_a_record_that_another_job_stores_in_between_is_counted_as_it_was_
 @pytest.mark.fault(2, 13)
 @pytest.mark.parametrize("times", [1, TRIES_MAX + 1])
 async def test_a_change_whose_answers_are_lost_is_written_once(
-    store: DynamoStore, client: FaultyClient, clock: ManualClock, times: int
+    store: DynamoStores, client: FaultyClient, clock: ManualClock, times: int
 ) -> None:
     job = await run_one(store)
     client.choose = first(times, Fault.ANSWER_LOST, of="transact_write_items")
 
     work = ChunkWork(records=many(3))
-    done = await settle_surely(store, clock, change.advance(job, tally(chunks=1), {}), work)
+    done = await settle_surely(store.jobs, clock, change.advance(job, tally(chunks=1), {}), work)
 
     assert done is not None
     assert (done.steps, done.summary.inserted) == (1, 3)
@@ -528,13 +527,13 @@ async def test_a_change_whose_answers_are_lost_is_written_once(
 
 @pytest.mark.fault(13)
 async def test_what_is_claimed_beside_a_claim_without_an_answer_is_worked_on(
-    store: DynamoStore, client: FaultyClient
+    store: DynamoStores, client: FaultyClient
 ) -> None:
     jobs = [await submit_one(store) for _ in range(5)]
     client.choose = first(1, Fault.UNREACHABLE, of="update_item")
 
     async def claim() -> list[str]:
-        found = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        found = await store.jobs.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
         return [job.id for job in found.jobs]
 
     claimed = await claim()
@@ -545,7 +544,7 @@ async def test_what_is_claimed_beside_a_claim_without_an_answer_is_worked_on(
 
 
 async def test_a_claim_whose_answer_is_lost_is_found_by_the_rescuer(
-    store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStores, client: FaultyClient, clock: ManualClock
 ) -> None:
     job = await submit_one(store)
     client.choose = first(1, Fault.ANSWER_LOST, of="update_item")
@@ -554,7 +553,7 @@ async def test_a_claim_whose_answer_is_lost_is_found_by_the_rescuer(
 
     clock.advance(61)
 
-    [lost] = await store.list_expired(limit=10)
+    [lost] = await store.jobs.list_expired(limit=10)
     assert (lost.id, lost.token) == (job.id, 1)
 
 
@@ -562,7 +561,7 @@ async def test_a_claim_whose_answer_is_lost_is_found_by_the_rescuer(
 
 
 @pytest.mark.fault(5, 14)
-async def test_a_stale_entry_claims_nothing(store: DynamoStore, client: FaultyClient) -> None:
+async def test_a_stale_entry_claims_nothing(store: DynamoStores, client: FaultyClient) -> None:
     # Given an index that still shows a job as pending that another worker has
     client.freeze_indexes()
     await submit_one(store)
@@ -571,23 +570,23 @@ async def test_a_stale_entry_claims_nothing(store: DynamoStore, client: FaultyCl
     taken = await claim_one(store)
 
     # When a worker claims by what the index says
-    claimed = await store.claim(Lane.COLD, worker="late", limit=1, lease=LEASE)
+    claimed = await store.jobs.claim(Lane.COLD, worker="late", limit=1, lease=LEASE)
 
     # Then it gets nothing, and looks again soon
     assert list(claimed.jobs) == []
     assert claimed.next_due_s is not None and 0 < claimed.next_due_s < 1
-    assert await store.get(taken.id) == taken
+    assert await store.jobs.get(taken.id) == taken
 
 
 async def test_a_job_that_the_index_does_not_show_yet_is_claimed_by_its_hint(
-    store: DynamoStore, client: FaultyClient
+    store: DynamoStores, client: FaultyClient
 ) -> None:
     client.freeze_indexes()
-    assert (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
+    assert (await store.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
     job = await submit_one(store)
-    assert (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
+    assert (await store.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs == []
 
-    claimed = await store.claim_job(job.id, step=0, worker="w", lease=LEASE)
+    claimed = await store.hinted.claim_job(job.id, step=0, worker="w", lease=LEASE)
 
     assert claimed is not None
     assert claimed.state is JobState.RUNNING
@@ -595,39 +594,39 @@ async def test_a_job_that_the_index_does_not_show_yet_is_claimed_by_its_hint(
 
 @pytest.mark.fault(14)
 async def test_stale_entries_rescue_and_thaw_nothing(
-    store: DynamoStore, client: FaultyClient, clock: ManualClock
+    store: DynamoStores, client: FaultyClient, clock: ManualClock
 ) -> None:
     # Given an index that shows a lease that has run out, and a cool-down that is over
     running = await run_one(store)
     shut = await shut_one(store, cooldown_s=10)
     clock.advance(61)
     client.freeze_indexes()
-    assert [job.id for job in await store.list_expired(limit=9)] == [running.id]
-    assert [job.id for job in await store.list_thawable(limit=9)] == [shut.id]
+    assert [job.id for job in await store.jobs.list_expired(limit=9)] == [running.id]
+    assert [job.id for job in await store.breakers.list_thawable(limit=9)] == [shut.id]
 
     # When the worker comes back, and an operator takes over
-    await store.extend([Claim(running.id, running.token)], lease=LEASE)
+    await store.jobs.extend([Claim(running.id, running.token)], lease=LEASE)
     await settled(store, change.keep_paused(shut))
 
     # Then the rows are what counts
-    assert list(await store.list_expired(limit=9)) == []
-    assert list(await store.list_thawable(limit=9)) == []
-    assert await store.release_provider("roam", stagger=MINUTE, limit=9) == 0
+    assert list(await store.jobs.list_expired(limit=9)) == []
+    assert list(await store.breakers.list_thawable(limit=9)) == []
+    assert await store.breakers.release_provider("roam", stagger=MINUTE, limit=9) == 0
 
 
 async def test_the_active_job_of_a_connection_is_known_before_any_index_shows_it(
-    store: DynamoStore, client: FaultyClient
+    store: DynamoStores, client: FaultyClient
 ) -> None:
     client.freeze_indexes()
     wanted = JobFilter(sync="notes", connection_id="c", states=(JobState.PENDING,))
-    assert list(await store.list_jobs(wanted, limit=1)) == []
+    assert list(await store.jobs.list_jobs(wanted, limit=1)) == []
     job = await submit_one(store, connection_id="c")
 
-    assert list(await store.list_jobs(wanted, limit=1)) == [job]
+    assert list(await store.jobs.list_jobs(wanted, limit=1)) == [job]
 
 
 async def test_a_page_of_records_looks_at_so_many_of_all_connections_and_keeps_what_matches(
-    store: DynamoStore, client: FaultyClient, monkeypatch: pytest.MonkeyPatch
+    store: DynamoStores, client: FaultyClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given connections none of whose records match
     monkeypatch.setattr(records, "SCAN_MAX", 10)
@@ -641,7 +640,7 @@ async def test_a_page_of_records_looks_at_so_many_of_all_connections_and_keeps_w
     places, after = list[str](), None
     client.requests.clear()
     while True:
-        page = await store.find_records(which, after=after, limit=5)
+        page = await store.records.find_records(which, after=after, limit=5)
         after = page.after
         if after is None:
             break
@@ -658,14 +657,14 @@ async def test_a_page_of_records_looks_at_so_many_of_all_connections_and_keeps_w
 
 
 async def test_a_user_s_records_are_found_without_a_look_at_those_of_others(
-    store: DynamoStore, client: FaultyClient
+    store: DynamoStores, client: FaultyClient
 ) -> None:
     for user in ("ada", "bob"):
         job = await run_one(store, sync="notes", user_id=user, connection_id=f"of_{user}")
         await bring(store, job, *many(2))
     client.requests.clear()
 
-    found = await store.find_records(RecordFilter(sync="notes", user_id="ada"), limit=10)
+    found = await store.records.find_records(RecordFilter(sync="notes", user_id="ada"), limit=10)
 
     assert [(row.connection_id, row.user_id) for row in found.rows] == [("of_ada", "ada")] * 2
     read = [request["ExpressionAttributeValues"][":pk"]["S"] for _, request in client.requests]
@@ -677,15 +676,15 @@ async def test_a_user_s_records_are_found_without_a_look_at_those_of_others(
 
 
 @pytest.mark.fault(8, 9)
-async def test_a_hint_claims_its_job_once(store: DynamoStore) -> None:
+async def test_a_hint_claims_its_job_once(store: DynamoStores) -> None:
     job = await submit_one(store)
 
     async def claim(step: int | None) -> Job | None:
-        return await store.claim_job(job.id, step=step, worker="w", lease=LEASE)
+        return await store.hinted.claim_job(job.id, step=step, worker="w", lease=LEASE)
 
     running = await claim(0)
     assert running is not None
-    assert running == await store.get(job.id)
+    assert running == await store.jobs.get(job.id)
     # The same message again, and one without a step
     assert await claim(0) is None
     assert await claim(None) is None
@@ -697,16 +696,16 @@ async def test_a_hint_claims_its_job_once(store: DynamoStore) -> None:
 
 
 async def test_an_application_may_have_more_syncs_than_a_condition_names_at_once(
-    store: DynamoStore, client: FaultyClient
+    store: DynamoStores, client: FaultyClient
 ) -> None:
     others = [f"other_{number}" for number in range(110)]
-    large = DynamoStore(store.table, [*others, *SYNCS])
+    large = DynamoStores(store.table, [*others, *SYNCS])
     job = await submit_one(large)
 
-    claimed = await large.claim_job(job.id, step=0, worker="w", lease=LEASE)
+    claimed = await large.hinted.claim_job(job.id, step=0, worker="w", lease=LEASE)
     assert claimed is not None
     await shut_one(large, connection_id="connection_2")
-    assert list((await large.open_breakers()).values()) == [1]
+    assert list((await large.breakers.open_breakers()).values()) == [1]
 
     # The emulators accept longer ones.
     named = [
@@ -719,13 +718,13 @@ async def test_an_application_may_have_more_syncs_than_a_condition_names_at_once
 
 
 async def test_a_hint_that_comes_too_early_or_to_another_application_claims_nothing(
-    store: DynamoStore, clock: ManualClock
+    store: DynamoStores, clock: ManualClock
 ) -> None:
     asleep = await submit_one(store, delay_s=60)
     foreign = await submit_one(store, sync="elsewhere")
 
     async def claim(job_id: str) -> Job | None:
-        return await store.claim_job(job_id, step=None, worker="w", lease=LEASE)
+        return await store.hinted.claim_job(job_id, step=None, worker="w", lease=LEASE)
 
     assert [await claim(each) for each in (asleep.id, foreign.id, "never")] == [None, None, None]
     clock.advance(60)
@@ -733,16 +732,16 @@ async def test_a_hint_that_comes_too_early_or_to_another_application_claims_noth
 
 
 async def test_due_jobs_are_listed_for_hints_without_being_claimed(
-    store: DynamoStore, clock: ManualClock
+    store: DynamoStores, clock: ManualClock
 ) -> None:
     later = await submit_one(store, delay_s=60)
     first_job = await submit_one(store)
     await submit_one(store, lane=Lane.HOT)
 
-    assert (await store.list_due(Lane.COLD, limit=10)).jobs == [first_job]
+    assert (await store.hinted.list_due(Lane.COLD, limit=10)).jobs == [first_job]
     clock.advance(60)
-    assert (await store.list_due(Lane.COLD, limit=10)).jobs == [first_job, later]
-    assert (await store.list_due(Lane.COLD, limit=1)).jobs == [first_job]
+    assert (await store.hinted.list_due(Lane.COLD, limit=10)).jobs == [first_job, later]
+    assert (await store.hinted.list_due(Lane.COLD, limit=1)).jobs == [first_job]
 
 
 # ---- throttling --------------------------------------------------------------------------------
@@ -751,7 +750,7 @@ async def test_due_jobs_are_listed_for_hints_without_being_claimed(
 @pytest.mark.fault(14)
 @pytest.mark.parametrize("fault", [Fault.THROUGHPUT, Fault.THROTTLED, Fault.CONFLICT])
 async def test_a_throttled_chunk_is_written_after_a_while(
-    store: DynamoStore, client: FaultyClient, fault: Fault
+    store: DynamoStores, client: FaultyClient, fault: Fault
 ) -> None:
     job = await run_one(store)
     client.choose = first(3, fault, of="transact_write_items")
@@ -764,7 +763,7 @@ async def test_a_throttled_chunk_is_written_after_a_while(
 
 @pytest.mark.fault(14)
 async def test_what_stays_throttled_is_unavailable_and_has_written_nothing(
-    store: DynamoStore, client: FaultyClient
+    store: DynamoStores, client: FaultyClient
 ) -> None:
     job = await run_one(store)
     before = await everything(store)
@@ -778,11 +777,11 @@ async def test_what_stays_throttled_is_unavailable_and_has_written_nothing(
 
 
 async def test_a_breaker_is_noted_once_for_its_provider(
-    store: DynamoStore, client: FaultyClient
+    store: DynamoStores, client: FaultyClient
 ) -> None:
     for _ in range(3):
         await shut_one(store, source="roam")
 
     assert client.sent["put_item"] == 1
     assert await store.table.get(keys.breaker("roam")) is not None
-    assert (await store.open_breakers()) == {"roam": 3}
+    assert (await store.breakers.open_breakers()) == {"roam": 3}

@@ -19,7 +19,8 @@ from headgate.ports.people.idempotency import (
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.people.idempotency import PRUNE_MAX, SqlIdempotency
 from headgate.store.sql.tables import idempotent_requests
-from tests.conformance.databases import Stores, others
+from tests.conformance.databases import others
+from tests.store_bundles import Stores
 from tests.stores import MakeDatabase
 
 LEASE = timedelta(seconds=60)

@@ -23,8 +23,8 @@ from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.many import VARIANTS_MAX, BatchStatement, by_key
 from headgate.store.sql.engine.types import JsonOf, UtcTime
 from headgate.store.sql.jobs import events
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.tables import job_events
+from tests.store_bundles import SqlStores
 from tests.stores import START
 
 KINDS: dict[str, TypeEngine[Any]] = {
@@ -44,7 +44,7 @@ DIFFERENT: dict[str, Sequence[Any]] = {
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 64, 100, 127, 128, 129, 300, 1000])
-async def test_every_row_of_a_batch_is_written_once(sql_store: SqlStore, count: int) -> None:
+async def test_every_row_of_a_batch_is_written_once(sql_store: SqlStores, count: int) -> None:
     # Given so many rows, with what JSON and SQL hold special in them
     told = [(f"job-{n}", START, 'it\'s "told" ? $1 ,', {"n": n}) for n in range(count)]
 

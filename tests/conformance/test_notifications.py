@@ -19,12 +19,12 @@ from headgate.model.states import Trouble
 from headgate.policy.notifications import NotificationRules
 from headgate.ports.outbox import NewMessage
 from headgate.store.sql.engine.database import Database
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.people import users
 from headgate.store.sql.tables import deliveries, jobs, messages, troubles
 from tests import stores
 from tests.conformance.databases import others, shared_fixture
 from tests.notifying import BY_EMAIL, BY_WEBHOOK
+from tests.store_bundles import SqlStores
 from tests.stores import SYNCS
 
 LONG = timedelta(hours=24)
@@ -45,21 +45,21 @@ class Distinct(Composer):
         return new and msgspec.structs.replace(new, id=f"m_{number}", key=number)
 
 
-def notifying(database: Database) -> SqlStore:
+def notifying(database: Database) -> SqlStores:
     """A store whose application notifies by a webhook."""
-    return SqlStore(database, SYNCS, Distinct(BY_WEBHOOK, {}))
+    return SqlStores(database, SYNCS, Distinct(BY_WEBHOOK, {}))
 
 
 @shared_fixture()
 async def several(
     database: Database, make_database: stores.MakeDatabase
-) -> AsyncIterator[Sequence[SqlStore]]:
+) -> AsyncIterator[Sequence[SqlStores]]:
     """The stores of three processes on one database, which is empty."""
     async with others(make_database, 2) as elsewhere:
         yield [notifying(each) for each in (database, *elsewhere)]
 
 
-async def told(store: SqlStore) -> list[str]:
+async def told(store: SqlStores) -> list[str]:
     """The kinds of all notifications, in the order of their ids."""
     query = select(messages.c.payload).order_by(messages.c.created_at, messages.c.id)
     payloads = await store.database.read(lambda tx: list(tx.execute(query).scalars()))
@@ -67,14 +67,14 @@ async def told(store: SqlStore) -> list[str]:
     return [each.type.removeprefix("job.") for each in found]
 
 
-async def rows(store: SqlStore) -> list[tuple[str, str, Trouble | None]]:
+async def rows(store: SqlStores) -> list[tuple[str, str, Trouble | None]]:
     """What is stored about connections and their syncs."""
     query = select(troubles.c.connection_id, troubles.c.sync, troubles.c.trouble)
     ordered = query.order_by(troubles.c.connection_id, troubles.c.sync)
     return await store.database.read(lambda tx: [tuple(row) for row in tx.execute(ordered)])
 
 
-async def run_both(store: SqlStore, connection_id: str) -> list[Job]:
+async def run_both(store: SqlStores, connection_id: str) -> list[Job]:
     """A running job of each of the connection's two syncs."""
     return [
         await stores.run_one(store, connection_id=connection_id, sync=sync, lane=lane)
@@ -109,7 +109,7 @@ async def test_a_change_that_lost_its_race_tells_nothing(database: Database) -> 
     job = await stores.run_one(store)
     await stores.settled(store, change.release(job))
 
-    assert await store.settle(fail(job)) is None
+    assert await store.jobs.settle(fail(job)) is None
     assert await told(store) == []
     assert await rows(store) == []
 
@@ -128,28 +128,28 @@ async def test_of_two_syncs_in_one_batch_one_tells_that_the_connection_is_lost(
 ) -> None:
     store = notifying(database)
     claimed = await run_both(store, "c")
-    await store.settle_many([(lose_access(job), None) for job in claimed])
+    await store.jobs.settle_many([(lose_access(job), None) for job in claimed])
 
     assert await told(store) == ["needs_reauth"]
     assert await rows(store) == [("c", "", Trouble.NEEDS_REAUTH)]
 
 
 async def test_of_several_processes_one_tells_that_the_connection_is_lost(
-    several: Sequence[SqlStore],
+    several: Sequence[SqlStores],
 ) -> None:
     first, second, _ = several
     for number in range(ROUNDS):
         connection_id = f"c-{number}"
         claimed = await run_both(first, connection_id)
         settled = await asyncio.gather(
-            first.settle(lose_access(claimed[0])), second.settle(lose_access(claimed[1]))
+            first.jobs.settle(lose_access(claimed[0])), second.jobs.settle(lose_access(claimed[1]))
         )
         assert None not in settled
     assert await told(first) == ["needs_reauth"] * ROUNDS
 
 
 async def test_of_several_processes_one_tells_that_a_trouble_is_over(
-    several: Sequence[SqlStore],
+    several: Sequence[SqlStores],
 ) -> None:
     first, second, _ = several
     for number in range(ROUNDS):
@@ -159,7 +159,7 @@ async def test_of_several_processes_one_tells_that_a_trouble_is_over(
         both = await run_both(first, connection_id)
         await asyncio.gather(
             *(
-                store.settle(change.succeed(job, stores.tally(), {}))
+                store.jobs.settle(change.succeed(job, stores.tally(), {}))
                 for store, job in zip((first, second), both, strict=True)
             )
         )
@@ -167,7 +167,7 @@ async def test_of_several_processes_one_tells_that_a_trouble_is_over(
     assert (kinds.count("needs_reauth"), kinds.count("recovered")) == (ROUNDS, ROUNDS)
 
 
-async def test_a_trouble_may_end_and_begin_at_the_same_moment(several: Sequence[SqlStore]) -> None:
+async def test_a_trouble_may_end_and_begin_at_the_same_moment(several: Sequence[SqlStores]) -> None:
     first, second, _ = several
     for number in range(ROUNDS):
         connection_id = f"c-{number}"
@@ -176,7 +176,7 @@ async def test_a_trouble_may_end_and_begin_at_the_same_moment(several: Sequence[
         one, other = await run_both(first, connection_id)
         ended = change.succeed(other, stores.tally(), {})
         assert None not in await asyncio.gather(
-            first.settle(lose_access(one)), second.settle(ended)
+            first.jobs.settle(lose_access(one)), second.jobs.settle(ended)
         )
     # Either it was lost again before it had recovered, or it is news that it is lost again.
     kinds = await told(first)
@@ -189,18 +189,18 @@ async def test_a_trouble_may_end_and_begin_at_the_same_moment(several: Sequence[
 
 
 async def test_of_several_processes_one_tells_of_a_long_pause(
-    several: Sequence[SqlStore], clock: ManualClock
+    several: Sequence[SqlStores], clock: ManualClock
 ) -> None:
     first = several[0]
     for _ in range(5):
         await stores.shut_one(first)
     clock.advance(LONG.total_seconds() - 1)
-    assert await first.tell_paused(limit=10) == 0
+    assert await first.notifications.tell_paused(limit=10) == 0
 
     clock.advance(1)
-    await asyncio.gather(*(each.tell_paused(limit=10) for each in several))
+    await asyncio.gather(*(each.notifications.tell_paused(limit=10) for each in several))
     assert await told(first) == ["paused"] * 5
-    assert await first.tell_paused(limit=10) == 0
+    assert await first.notifications.tell_paused(limit=10) == 0
 
 
 async def test_long_pauses_of_another_application_are_left_to_it(
@@ -209,9 +209,9 @@ async def test_long_pauses_of_another_application_are_left_to_it(
     store = notifying(database)
     await stores.shut_one(store)
     clock.advance(LONG.total_seconds())
-    stranger = SqlStore(database, ["strange"], Composer(BY_WEBHOOK, {}))
-    assert await stranger.tell_paused(limit=10) == 0
-    assert await store.tell_paused(limit=10) == 1
+    stranger = SqlStores(database, ["strange"], Composer(BY_WEBHOOK, {}))
+    assert await stranger.notifications.tell_paused(limit=10) == 0
+    assert await store.notifications.tell_paused(limit=10) == 1
 
 
 async def test_a_job_that_was_deleted_by_hand_is_forgotten(
@@ -221,7 +221,7 @@ async def test_a_job_that_was_deleted_by_hand_is_forgotten(
     await stores.shut_one(store)
     await database.write(lambda tx: tx.execute(delete(jobs)))
     clock.advance(LONG.total_seconds())
-    assert await store.tell_paused(limit=10) == 1
+    assert await store.notifications.tell_paused(limit=10) == 1
     assert (await told(store), await rows(store)) == ([], [])
 
 
@@ -229,7 +229,7 @@ async def test_a_job_that_was_deleted_by_hand_is_forgotten(
 
 
 async def test_preferences_are_read_in_the_same_transaction(database: Database) -> None:
-    store = SqlStore(database, SYNCS, Composer(BY_EMAIL, {}))
+    store = SqlStores(database, SYNCS, Composer(BY_EMAIL, {}))
     now = database.moment
 
     async def prefer(user_id: str, **given: object) -> None:
@@ -252,11 +252,11 @@ async def test_preferences_are_read_in_the_same_transaction(database: Database) 
 async def test_an_application_that_notifies_nobody_writes_nothing(
     database: Database, clock: ManualClock
 ) -> None:
-    store = SqlStore(database, SYNCS)
+    store = SqlStores(database, SYNCS)
     await stores.settled(store, fail(await stores.run_one(store)))
     await stores.shut_one(store)
     clock.advance(LONG.total_seconds())
-    assert await store.tell_paused(limit=10) == 0
+    assert await store.notifications.tell_paused(limit=10) == 0
     assert (await told(store), await rows(store)) == ([], [])
 
 

@@ -18,12 +18,13 @@ from headgate.model.job import Lane, Mode
 from headgate.model.lease import Claim
 from headgate.model.record import Record
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import ChunkWork, JobFilter, RecordFilter, RecordPosition
+from headgate.ports.jobs.store import ChunkWork, JobFilter
+from headgate.ports.records.store import RecordFilter, RecordPosition
 from headgate.store.sql.engine.postgres import PostgresDatabase
-from headgate.store.sql.jobs.store import SqlStore
 from tests import stores
 from tests.conformance.crowds import fill_by
 from tests.conformance.query_plans import Ask, Crowd, check_generic_plans, check_plans
+from tests.store_bundles import SqlStores
 from tests.stores import LEASE, START, new_job, tally
 
 JOBS = 20_000
@@ -101,33 +102,33 @@ _FULL_SCAN = re.compile(
 )
 
 
-async def submit_many(store: SqlStore) -> None:
+async def submit_many(store: SqlStores) -> None:
     keys = [f"key_{next(_keys)}" for _ in range(3)]
-    await store.submit_many([new_job(user_id="user_3", key=key) for key in keys])
+    await store.jobs.submit_many([new_job(user_id="user_3", key=key) for key in keys])
 
 
-async def settle(store: SqlStore) -> None:
-    [job] = (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
-    await store.settle(change.release(job))
+async def settle(store: SqlStores) -> None:
+    [job] = (await store.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
+    await store.jobs.settle(change.release(job))
 
 
-async def settle_records(store: SqlStore) -> None:
-    [job] = (await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
+async def settle_records(store: SqlStores) -> None:
+    [job] = (await store.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)).jobs
     new_records = [Record(f"record_{number}", {}) for number in range(100)]
-    await store.settle(change.advance(job, tally(), {}), ChunkWork(records=new_records))
+    await store.jobs.settle(change.advance(job, tally(), {}), ChunkWork(records=new_records))
 
 
-async def heartbeat(store: SqlStore) -> None:
-    claimed = (await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)).jobs
-    await store.extend([Claim(job.id, job.token) for job in claimed], lease=LEASE)
+async def heartbeat(store: SqlStores) -> None:
+    claimed = (await store.jobs.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)).jobs
+    await store.jobs.extend([Claim(job.id, job.token) for job in claimed], lease=LEASE)
 
 
-def lists(**asked: Any) -> Callable[[SqlStore], Awaitable[None]]:
+def lists(**asked: Any) -> Callable[[SqlStores], Awaitable[None]]:
     """Two pages of a list; what is not asked for has many jobs, newer than those that are."""
 
-    async def run(store: SqlStore) -> None:
+    async def run(store: SqlStores) -> None:
         for before in (None, "filled_5"):
-            await store.list_jobs(JobFilter(**asked), limit=20, before=before)
+            await store.jobs.list_jobs(JobFilter(**asked), limit=20, before=before)
 
     return run
 
@@ -152,32 +153,32 @@ _NARROW: dict[str, Any] = {"key_prefix": "record_9", "since": START, "until": ST
 _HALFWAY = RecordPosition("filled_500", "record_500")
 
 
-async def list_records(store: SqlStore) -> None:
-    first = await store.find_records(RecordFilter(sync="notes"), limit=50)
-    await store.find_records(RecordFilter(sync="notes"), after=first.after, limit=50)
+async def list_records(store: SqlStores) -> None:
+    first = await store.records.find_records(RecordFilter(sync="notes"), limit=50)
+    await store.records.find_records(RecordFilter(sync="notes"), after=first.after, limit=50)
 
 
-async def list_records_of_user(store: SqlStore) -> None:
+async def list_records_of_user(store: SqlStores) -> None:
     mine = RecordFilter(sync="notes", user_id="user_7")
-    first = await store.find_records(mine, limit=150)
+    first = await store.records.find_records(mine, limit=150)
     assert first.after is not None and len(first.rows) == 150
-    await store.find_records(mine, after=first.after, limit=50)
+    await store.records.find_records(mine, after=first.after, limit=50)
 
 
-async def list_records_of_connection(store: SqlStore) -> None:
+async def list_records_of_connection(store: SqlStores) -> None:
     one = RecordFilter(sync="notes", connection_id="filled_500")
-    await store.find_records(one, after=_HALFWAY, limit=50)
+    await store.records.find_records(one, after=_HALFWAY, limit=50)
 
 
-async def filter_records(store: SqlStore) -> None:
+async def filter_records(store: SqlStores) -> None:
     for user_id, connection_id in ((None, None), ("user_7", None), (None, "filled_500")):
         narrow = RecordFilter(sync="notes", user_id=user_id, connection_id=connection_id, **_NARROW)
-        await store.find_records(narrow, after=_HALFWAY, limit=50)
+        await store.records.find_records(narrow, after=_HALFWAY, limit=50)
 
 
-async def find_record(store: SqlStore) -> None:
+async def find_record(store: SqlStores) -> None:
     one = RecordFilter(sync="notes", user_id="user_7")
-    [row] = await store.records_under_key(one, "record_6", limit=10)
+    [row] = await store.records.list_under_key(one, "record_6", limit=10)
     assert (row.connection_id, row.user_id) == ("filled_6", "user_7")
 
 
@@ -198,9 +199,9 @@ _IN_ORDER_OF_KEYS = rf"(?s)\A(?!.*(Sort|TEMP B-TREE)).*\b{_BY_RECORD}\b"
 _GIVEN = r"WITH given\([^)]*\) AS \(VALUES .*\)"
 _LOOK_FOR_TURNS = "SELECT given.value"
 _TURNS = {"ix_headgate_jobs_turn_of_user", "ix_headgate_jobs_queued"}
-ASKS: dict[str, Ask[SqlStore]] = {
+ASKS: dict[str, Ask[SqlStores]] = {
     "claim": Ask(
-        lambda store: store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE),
+        lambda store: store.jobs.claim(Lane.COLD, worker="w", limit=10, lease=LEASE),
         {
             # On Postgres all of it is one statement.
             "WITH (sleepers AS .* )?picked AS": {"ix_headgate_jobs_queued"},
@@ -212,7 +213,7 @@ ASKS: dict[str, Ask[SqlStore]] = {
         },
     ),
     "submit": Ask(
-        lambda store: store.submit(new_job(user_id="user_3")),
+        lambda store: store.jobs.submit(new_job(user_id="user_3")),
         {"(WITH job AS .)?INSERT INTO headgate_jobs": _TURNS},
     ),
     "submit many": Ask(
@@ -249,25 +250,25 @@ ASKS: dict[str, Ask[SqlStore]] = {
     "find record": Ask(find_record, {"SELECT headgate_records": {_BY_RECORD}}),
     "heartbeat": Ask(heartbeat, {"WITH mine AS": {_BY_JOB}}),
     "expired": Ask(
-        lambda store: store.list_expired(limit=100),
+        lambda store: store.jobs.list_expired(limit=100),
         {
             "SELECT .*lease_until <": {"ix_headgate_jobs_claimed"},
             "SELECT .*wake_at <": {"ix_headgate_jobs_cancelling"},
         },
     ),
     "thawable": Ask(
-        lambda store: store.list_thawable(limit=100),
+        lambda store: store.breakers.list_thawable(limit=100),
         {
             "SELECT headgate_jobs.id": {"ix_headgate_jobs_paused"},
             "SELECT DISTINCT": {"ix_headgate_jobs_paused"},
         },
     ),
     "release source": Ask(
-        lambda store: store.release_provider("source_3", stagger=LEASE, limit=2),
+        lambda store: store.breakers.release_provider("source_3", stagger=LEASE, limit=2),
         {"SELECT headgate_jobs.id": {"ix_headgate_jobs_paused"}},
     ),
     "next sweep": Ask(
-        lambda store: store.next_sweep_s(),
+        lambda store: store.jobs.next_sweep_s(),
         {
             "SELECT": {
                 "ix_headgate_jobs_claimed",
@@ -277,15 +278,17 @@ ASKS: dict[str, Ask[SqlStore]] = {
         },
     ),
     "oldest due": Ask(
-        lambda store: store.oldest_due_s(),
+        lambda store: store.jobs.oldest_due_s(),
         {"SELECT": {"ix_headgate_jobs_queued", "ix_headgate_jobs_asleep"}},
     ),
     "open breakers": Ask(
-        lambda store: store.open_breakers(), {"SELECT": {"ix_headgate_jobs_paused"}}
+        lambda store: store.breakers.open_breakers(), {"SELECT": {"ix_headgate_jobs_paused"}}
     ),
-    "count jobs": Ask(lambda store: store.count_jobs(), {"SELECT": {"ix_headgate_jobs_of_kind"}}),
+    "count jobs": Ask(
+        lambda store: store.jobs.count_jobs(), {"SELECT": {"ix_headgate_jobs_of_kind"}}
+    ),
     "last events": Ask(
-        lambda store: store.last_events([f"filled_{number}" for number in range(1, 21)]),
+        lambda store: store.events.last_events([f"filled_{number}" for number in range(1, 21)]),
         {"SELECT headgate_jobs.id": {_BY_JOB, "ix_headgate_job_events_job"}},
     ),
     **{
@@ -304,11 +307,11 @@ CROWD = Crowd(
     tables=("headgate_jobs", "headgate_records", "headgate_record_owners"),
     full_scan=_FULL_SCAN,
     asks=ASKS,
-    store=lambda database: SqlStore(database, stores.SYNCS),
+    store=lambda database: SqlStores(database, stores.SYNCS),
 )
 
 
-async def test_what_is_asked_often_stands_on_an_index(crowded: SqlStore) -> None:
+async def test_what_is_asked_often_stands_on_an_index(crowded: SqlStores) -> None:
     await check_plans(CROWD, crowded)
 
 
@@ -335,7 +338,7 @@ async def test_runs_with_generic_plans_never_walk_over_all_jobs(
     try:
         # When everything is asked twice on one connection, which may scan
         await database.autocommit(lambda tx: tx.exec_driver_sql("SET enable_seqscan = on"))
-        store = SqlStore(database, stores.SYNCS)
+        store = SqlStores(database, stores.SYNCS)
         for _ in range(RUNS):
             for ask in ASKS.values():
                 await ask.run(store)

@@ -7,8 +7,8 @@ most of the time, and then a scan of the whole table looks as good as an index.
 from headgate.base.clock import ManualClock
 from headgate.model.job import Lane
 from headgate.store.sql.engine.postgres import PostgresDatabase
-from headgate.store.sql.jobs.store import SqlStore
 from tests import stores
+from tests.store_bundles import SqlStores
 from tests.stores import LEASE, START, new_job
 
 USERS = 50
@@ -24,9 +24,9 @@ _READ = """
 """
 
 
-async def submit(store: SqlStore, name: str, count: int) -> None:
+async def submit(store: SqlStores, name: str, count: int) -> None:
     """Submit so many jobs of some users by one call."""
-    await store.submit_many(
+    await store.jobs.submit_many(
         [
             new_job(
                 user_id=f"user_{number % USERS}", connection_id=f"{name}_{number}", lane=Lane.HOT
@@ -47,18 +47,18 @@ async def test_what_was_planned_for_an_empty_table_reads_few_rows_of_a_full_one(
     # One connection, so that all statements are planned on it.
     database = PostgresDatabase(postgres_address, ManualClock(START), pool_size=1)
     await database.open()
-    store = SqlStore(database, stores.SYNCS)
+    store = SqlStores(database, stores.SYNCS)
     for number in range(RUNS):
-        await store.claim(Lane.HOT, worker="worker", limit=CLAIMED, lease=LEASE)
+        await store.jobs.claim(Lane.HOT, worker="worker", limit=CLAIMED, lease=LEASE)
         await submit(store, f"early_{number}", 1)
-        await store.submit(new_job(connection_id=f"single_{number}", lane=Lane.HOT))
+        await store.jobs.submit(new_job(connection_id=f"single_{number}", lane=Lane.HOT))
         await stores.execute_on(postgres_address, "DELETE FROM headgate_jobs")
 
     # When many jobs come, and are claimed
     for number in range(3):
         await submit(store, f"late_{number}", JOBS // 3)
     for _ in range(CLAIMS):
-        claimed = await store.claim(Lane.HOT, worker="worker", limit=CLAIMED, lease=LEASE)
+        claimed = await store.jobs.claim(Lane.HOT, worker="worker", limit=CLAIMED, lease=LEASE)
         assert len(claimed.jobs) == CLAIMED
     # Postgres counts what a session did at its end, at the latest.
     await database.close()

@@ -11,13 +11,13 @@ from headgate.base.errors import StoreError
 from headgate.model.job import JobParams, Lane
 from headgate.store.sql.engine.prepared import PreparedStatement, prepare
 from headgate.store.sql.jobs import events
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.tables import job_events, jobs
+from tests.store_bundles import SqlStores
 from tests.stores import START, submit_one
 
 
 async def test_values_are_converted_in_both_directions_as_by_sqlalchemy(
-    sql_store: SqlStore,
+    sql_store: SqlStores,
 ) -> None:
     # Given a job, and a statement with a time, a word of an enum and JSON in both directions
     job = await submit_one(sql_store, params=JobParams(options={"a": [1, "b"]}), lane=Lane.HOT)
@@ -36,10 +36,10 @@ async def test_values_are_converted_in_both_directions_as_by_sqlalchemy(
     # Then the rows are the same, and so is the job as it was submitted
     assert prepared == usual
     assert len(prepared) == 1
-    assert job == await sql_store.get(job.id)
+    assert job == await sql_store.jobs.get(job.id)
 
 
-async def test_an_error_is_wrapped_and_its_operation_undone(sql_store: SqlStore) -> None:
+async def test_an_error_is_wrapped_and_its_operation_undone(sql_store: SqlStores) -> None:
     # Given an event, and an operation that writes another and then breaks a rule
     statement = insert(job_events).values(job_id=bindparam("job"))
     await sql_store.database.write(lambda tx: events.append(tx, [("one", START, "told", {})]))
@@ -65,7 +65,7 @@ async def test_an_error_is_wrapped_and_its_operation_undone(sql_store: SqlStore)
     assert found == ["one"]
 
 
-async def test_who_listens_to_statements_hears_a_prepared_one(sql_store: SqlStore) -> None:
+async def test_who_listens_to_statements_hears_a_prepared_one(sql_store: SqlStores) -> None:
     statement = select(literal("heard"))
     heard: list[str] = []
 
@@ -77,7 +77,7 @@ async def test_who_listens_to_statements_hears_a_prepared_one(sql_store: SqlStor
     assert heard == [prepare(statement, sql_store.database.dialect).sql]
 
 
-async def test_a_list_that_changes_its_length_is_refused(sql_store: SqlStore) -> None:
+async def test_a_list_that_changes_its_length_is_refused(sql_store: SqlStores) -> None:
     statement = select(jobs.c.id).where(jobs.c.id.in_(bindparam("ids", expanding=True)))
 
     with pytest.raises(AssertionError, match="a list as a parameter"):

@@ -12,8 +12,8 @@ from headgate.flow.connections.sealing import seal
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections.auth import Vault
 from headgate.ports.connections.store import Renewal
-from tests.conformance.databases import Stores
 from tests.connecting import fill_connections, named_tokens, opened_tokens, vault
+from tests.store_bundles import Stores
 from tests.stores import START
 
 

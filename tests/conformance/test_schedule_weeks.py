@@ -59,7 +59,7 @@ class Weeks:
 
     async def finish_jobs(self) -> None:
         """Do what workers do: claim what is due, and let it succeed."""
-        store = self.app._store
+        store = self.app._runtime.jobs
         while claimed := (await store.claim(Lane.HOT, worker="w", limit=50, lease=LEASE)).jobs:
             await store.settle_many([(change.succeed(job, tally(), {}), None) for job in claimed])
 

@@ -26,7 +26,6 @@ from headgate.ports.schedules import (
 )
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.jobs import rows as new_jobs
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.schedules import store as statements
 from headgate.store.sql.schedules.store import SqlSchedules
 from tests import stores
@@ -41,6 +40,7 @@ from tests.conformance.schedules import (
     people,
     user_row,
 )
+from tests.store_bundles import SqlStores
 from tests.stores import START, MakeDatabase, settled, submit_one, tally
 
 MINUTE = timedelta(minutes=1)
@@ -48,7 +48,7 @@ FIVE = [f"user_{number:05d}" for number in range(1, 6)]
 
 
 @pytest.fixture
-def store(sql_store: SqlStore) -> SqlStore:
+def store(sql_store: SqlStores) -> SqlStores:
     """Jobs in the same database as the schedules."""
     return sql_store
 
@@ -60,7 +60,7 @@ async def schedules(database: Database) -> SqlSchedules:
     return schedules
 
 
-async def end(store: SqlStore, job: Job, *, succeeds: bool) -> None:
+async def end(store: SqlStores, job: Job, *, succeeds: bool) -> None:
     """Let a running job succeed, or fail."""
     made = (
         change.succeed(job, tally(), {})
@@ -111,7 +111,7 @@ async def test_states_come_in_the_order_of_the_names_with_the_stores_time(
 
 
 async def test_a_tick_stores_its_jobs_and_moves_the_schedule_on(
-    schedules: SqlSchedules, store: SqlStore
+    schedules: SqlSchedules, store: SqlStores
 ) -> None:
     skip = TickUser(user_id="user_6", connection_id="c_6", reason=SkipReason.INACTIVE)
     fired = await schedules.fire(new_tick(skips=[skip], missed=3))
@@ -130,7 +130,7 @@ async def test_a_tick_stores_its_jobs_and_moves_the_schedule_on(
     assert await schedules.get_tick("nightly", START) == tick
     state = await state_of(schedules)
     assert (state.last_tick, state.next_tick_at) == (START, START + DAY)
-    jobs = await store.list_jobs(JobFilter(sync="notes"), limit=10)
+    jobs = await store.jobs.list_jobs(JobFilter(sync="notes"), limit=10)
     assert sorted((job.user_id, job.wake_at) for job in jobs) == [
         (f"user_{number:05d}", START + place * 2 * MINUTE)
         for place, number in enumerate(range(1, 6))
@@ -141,30 +141,30 @@ async def test_a_tick_stores_its_jobs_and_moves_the_schedule_on(
 
 
 async def test_a_job_of_a_tick_is_like_one_that_was_submitted(
-    schedules: SqlSchedules, store: SqlStore
+    schedules: SqlSchedules, store: SqlStores
 ) -> None:
     tick = new_tick([1])
     await schedules.fire(tick)
     submitted = await submit_one(store, delay_s=1.0)
 
-    [job] = await store.list_jobs(JobFilter(user_id="user_00001"), limit=1)
+    [job] = await store.jobs.list_jobs(JobFilter(user_id="user_00001"), limit=1)
     assert (job.state, job.reason, job.provider) == (JobState.PENDING, Reason.QUEUED, "roam")
     for field in type(job).__struct_fields__:
         if field not in ("id", "user_id", "connection_id", "key", "wake_at"):
             assert getattr(job, field) == getattr(submitted, field), field
-    [event] = await store.events(job.id, after=0, limit=10)
+    [event] = await store.events.list_events(job.id, after=0, limit=10)
     assert (event.kind, event.at) == (EventKind.SUBMITTED, START)
     assert event.data == {"lane": "cold", "schedule": "nightly", "tick": START.isoformat()}
 
 
 async def test_jobs_are_claimed_when_their_time_comes(
-    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
+    schedules: SqlSchedules, store: SqlStores, clock: ManualClock
 ) -> None:
     await schedules.fire(new_tick())
 
     claims = []
     for _ in range(5):
-        result = await store.claim(Lane.COLD, worker="w", limit=5, lease=stores.LEASE)
+        result = await store.jobs.claim(Lane.COLD, worker="w", limit=5, lease=stores.LEASE)
         claims.append([job.user_id for job in result.jobs])
         clock.advance(120)
     assert claims == [[f"user_{number:05d}"] for number in range(1, 6)]
@@ -172,19 +172,19 @@ async def test_jobs_are_claimed_when_their_time_comes(
 
 @pytest.mark.fault(21)
 async def test_the_same_tick_fires_once_however_many_schedulers_try(
-    make_database: MakeDatabase, schedules: SqlSchedules, store: SqlStore
+    make_database: MakeDatabase, schedules: SqlSchedules, store: SqlStores
 ) -> None:
     async with others(make_database, 3) as elsewhere:
         ports = [schedules, *map(SqlSchedules, elsewhere)]
         fired = await asyncio.gather(*(port.fire(new_tick(worker=str(port))) for port in ports))
 
     assert sum(each is not None for each in fired) == 1
-    assert len(await store.list_jobs(JobFilter(), limit=100)) == 5
+    assert len(await store.jobs.list_jobs(JobFilter(), limit=100)) == 5
     assert len(await schedules.tick_users("nightly", START, limit=100)) == 5
 
 
 async def test_a_scheduler_that_was_away_fires_nothing_that_has_fired(
-    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
+    schedules: SqlSchedules, store: SqlStores, clock: ManualClock
 ) -> None:
     late = new_tick()
     await schedules.fire(new_tick())
@@ -197,7 +197,7 @@ async def test_a_scheduler_that_was_away_fires_nothing_that_has_fired(
 
 
 async def test_a_tick_that_has_fired_does_not_fire_again_if_the_schedule_comes_back_to_it(
-    schedules: SqlSchedules, store: SqlStore
+    schedules: SqlSchedules, store: SqlStores
 ) -> None:
     await schedules.fire(new_tick())
     # Defined otherwise, and then as before, by an application whose clock had been set back.
@@ -208,7 +208,7 @@ async def test_a_tick_that_has_fired_does_not_fire_again_if_the_schedule_comes_b
 
     state = await state_of(schedules)
     assert (state.last_tick, state.next_tick_at) == (START, START + DAY)
-    assert len(await store.list_jobs(JobFilter(), limit=100)) == 5
+    assert len(await store.jobs.list_jobs(JobFilter(), limit=100)) == 5
 
 
 async def test_a_tick_does_not_fire_before_its_time_by_the_stores_clock(
@@ -221,7 +221,7 @@ async def test_a_tick_does_not_fire_before_its_time_by_the_stores_clock(
 
 
 async def test_a_paused_or_redefined_schedule_does_not_fire(
-    schedules: SqlSchedules, store: SqlStore
+    schedules: SqlSchedules, store: SqlStores
 ) -> None:
     await schedules.pause("nightly", by="ada", reason=None)
     assert await schedules.fire(new_tick()) is None
@@ -231,11 +231,11 @@ async def test_a_paused_or_redefined_schedule_does_not_fire(
 
     await schedules.resume("nightly", next_tick_at=START)
     assert await schedules.fire(new_tick(definition="other")) is None
-    assert await store.list_jobs(JobFilter(), limit=100) == []
+    assert await store.jobs.list_jobs(JobFilter(), limit=100) == []
 
 
 async def test_a_crash_after_the_third_of_five_users_leaves_nothing_and_all_get_their_job_later(
-    schedules: SqlSchedules, store: SqlStore
+    schedules: SqlSchedules, store: SqlStores
 ) -> None:
     before = await stores.everything(store)
 
@@ -257,12 +257,12 @@ async def test_a_crash_after_the_third_of_five_users_leaves_nothing_and_all_get_
     assert await stores.everything(store) == before
 
     assert await schedules.fire(new_tick()) is not None
-    jobs = await store.list_jobs(JobFilter(), limit=100)
+    jobs = await store.jobs.list_jobs(JobFilter(), limit=100)
     assert sorted(job.user_id for job in jobs) == FIVE
 
 
 async def test_a_job_that_somebody_started_meanwhile_is_left_alone(
-    schedules: SqlSchedules, store: SqlStore
+    schedules: SqlSchedules, store: SqlStores
 ) -> None:
     manual = await submit_one(store, user_id="user_00002", connection_id="connection_00002")
 
@@ -278,11 +278,11 @@ async def test_a_job_that_somebody_started_meanwhile_is_left_alone(
         )
     ]
     assert (fired.tick.queued, fired.tick.skipped) == (4, 1)
-    assert await store.list_jobs(JobFilter(user_id="user_00002"), limit=10) == [manual]
+    assert await store.jobs.list_jobs(JobFilter(user_id="user_00002"), limit=10) == [manual]
 
 
 async def test_the_key_alone_keeps_a_user_from_a_second_job(
-    schedules: SqlSchedules, store: SqlStore
+    schedules: SqlSchedules, store: SqlStores
 ) -> None:
     await schedules.fire(new_tick([1]))
     await end(store, await stores.claim_one(store), succeeds=True)
@@ -294,7 +294,7 @@ async def test_the_key_alone_keeps_a_user_from_a_second_job(
 
     assert fired is not None and fired.tick.queued == 0
     assert [each.job_id for each in fired.overtaken] == [None]
-    assert len(await store.list_jobs(JobFilter(), limit=10)) == 1
+    assert len(await store.jobs.list_jobs(JobFilter(), limit=10)) == 1
 
 
 async def test_ticks_that_nobody_fires_are_passed_over_and_one_that_is_asked_for_moves_nothing(
@@ -315,7 +315,7 @@ async def test_ticks_that_nobody_fires_are_passed_over_and_one_that_is_asked_for
 
 
 async def test_ten_thousand_users_are_one_tick(
-    schedules: SqlSchedules, store: SqlStore, database: Database
+    schedules: SqlSchedules, store: SqlStores, database: Database
 ) -> None:
     await submit_one(store, user_id="user_00001", connection_id="connection_00001")
     fired = await schedules.fire(new_tick(range(1, 10_001)))
@@ -353,7 +353,7 @@ async def test_a_pause_says_who_and_why_and_who_was_first_stays(
 
 
 async def test_candidates_are_the_connections_of_the_source_with_what_is_known_of_their_users(
-    schedules: SqlSchedules, database: Database, store: SqlStore, clock: ManualClock
+    schedules: SqlSchedules, database: Database, store: SqlStores, clock: ManualClock
 ) -> None:
     wishes = Preferences(frequency=Frequency.WEEKLY, time="07:30", zone="Europe/Berlin")
     await people(
@@ -394,7 +394,7 @@ async def test_candidates_come_in_pages(schedules: SqlSchedules, database: Datab
 
 
 async def test_without_connections_every_user_is_a_candidate(
-    schedules: SqlSchedules, database: Database, store: SqlStore
+    schedules: SqlSchedules, database: Database, store: SqlStores
 ) -> None:
     await crowd(database, 2)
     active = await submit_one(store, connection_id="user_00002")
@@ -452,7 +452,7 @@ async def test_the_last_tick_is_the_last_with_a_job(
 
 
 async def test_ages_are_told_where_they_are_wanted(
-    schedules: SqlSchedules, database: Database, store: SqlStore, clock: ManualClock
+    schedules: SqlSchedules, database: Database, store: SqlStores, clock: ManualClock
 ) -> None:
     await crowd(database, 2)
     times = []
@@ -473,7 +473,7 @@ async def test_ages_are_told_where_they_are_wanted(
 # ---- history -----------------------------------------------------------------------------------
 
 
-async def ended_ticks(schedules: SqlSchedules, store: SqlStore, clock: ManualClock) -> None:
+async def ended_ticks(schedules: SqlSchedules, store: SqlStores, clock: ManualClock) -> None:
     """Three nights: user 1 succeeds, user 2 fails, user 3 is inactive."""
     for night in range(3):
         tick = START + night * DAY
@@ -487,7 +487,7 @@ async def ended_ticks(schedules: SqlSchedules, store: SqlStore, clock: ManualClo
 
 
 async def test_history_tells_what_became_of_the_jobs_of_each_tick_and_who_keeps_failing(
-    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
+    schedules: SqlSchedules, store: SqlStores, clock: ManualClock
 ) -> None:
     await ended_ticks(schedules, store, clock)
     since = START + DAY
@@ -510,7 +510,7 @@ async def test_history_tells_what_became_of_the_jobs_of_each_tick_and_who_keeps_
 
 
 async def test_users_who_keep_failing_are_named(
-    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
+    schedules: SqlSchedules, store: SqlStores, clock: ManualClock
 ) -> None:
     await ended_ticks(schedules, store, clock)
 
@@ -534,7 +534,7 @@ async def test_users_who_keep_failing_are_named(
 
 
 async def test_ticks_are_listed_from_the_latest_and_found_by_their_time(
-    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
+    schedules: SqlSchedules, store: SqlStores, clock: ManualClock
 ) -> None:
     await ended_ticks(schedules, store, clock)
 
@@ -551,7 +551,7 @@ async def test_ticks_are_listed_from_the_latest_and_found_by_their_time(
 
 
 async def test_old_ticks_are_pruned_a_part_at_a_time(
-    schedules: SqlSchedules, store: SqlStore, clock: ManualClock
+    schedules: SqlSchedules, store: SqlStores, clock: ManualClock
 ) -> None:
     await ended_ticks(schedules, store, clock)
 

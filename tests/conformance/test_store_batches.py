@@ -12,16 +12,16 @@ from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.record import Coverage, Record
 from headgate.model.states import DayStatus, JobState
-from headgate.ports.jobs.store import ChunkWork, Store
+from headgate.ports.jobs.store import ChunkWork
 from headgate.store.sql.jobs import events
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.records import coverage
 from headgate.store.sql.records import store as records
 from tests.conformance.databases import count_writes
+from tests.store_bundles import SqlStores, Stores
 from tests.stores import claim_one, everything, in_state, kinds, run_one, settled, submit_one, tally
 
 
-async def run_some(store: Store, count: int) -> list[Job]:
+async def run_some(store: Stores, count: int) -> list[Job]:
     for _ in range(count):
         await submit_one(store)
     return [await claim_one(store) for _ in range(count)]
@@ -35,7 +35,7 @@ def work(number: int) -> ChunkWork:
 
 
 async def test_changes_that_come_together_are_written_together(
-    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sql_store: SqlStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given twenty running jobs
     running = await run_some(sql_store, 20)
@@ -44,7 +44,7 @@ async def test_changes_that_come_together_are_written_together(
     # When all of them settle a chunk at the same time
     wanted = [change.rest(job, tally(cursor=job.id), {}) for job in running]
     after = await asyncio.gather(
-        *(sql_store.settle(each, work(number)) for number, each in enumerate(wanted))
+        *(sql_store.jobs.settle(each, work(number)) for number, each in enumerate(wanted))
     )
 
     # Then it took one transaction, and each got its own answer and stored its own chunk
@@ -56,20 +56,20 @@ async def test_changes_that_come_together_are_written_together(
         assert await kinds(sql_store, job.id) == ["submitted", "chunk"]
 
 
-async def test_a_lost_claim_in_a_batch_writes_nothing_and_holds_up_nobody(store: Store) -> None:
+async def test_a_lost_claim_in_a_batch_writes_nothing_and_holds_up_nobody(store: Stores) -> None:
     # Given two running jobs, of which one has been taken away
     lost, kept = await run_some(store, 2)
     await settled(store, change.release(lost))
 
     # When both settle at the same time
     answers = await asyncio.gather(
-        store.settle(change.advance(lost, tally(), {}), work(1)),
-        store.settle(change.advance(kept, tally(), {}), work(2)),
+        store.jobs.settle(change.advance(lost, tally(), {}), work(1)),
+        store.jobs.settle(change.advance(kept, tally(), {}), work(2)),
     )
 
     # Then only the one that is still held is written
     assert answers[0] is None
-    assert answers[1] == await store.get(kept.id)
+    assert answers[1] == await store.jobs.get(kept.id)
     rows = await everything(store)
     assert [row[2] for row in rows["records"]] == ["record_2"]
     assert [row[2] for row in rows["coverage"]] == [date(2025, 1, 3)]
@@ -77,7 +77,7 @@ async def test_a_lost_claim_in_a_batch_writes_nothing_and_holds_up_nobody(store:
 
 
 async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
-    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sql_store: SqlStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a running job, whose pause is asked for while its chunk is being settled
     running = await run_one(sql_store)
@@ -85,8 +85,8 @@ async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
 
     # When both come in one batch
     asked, after = await asyncio.gather(
-        sql_store.settle(change.ask_pause(running)),
-        sql_store.settle(change.rest(running, tally(cursor="kept"), {}), work(1)),
+        sql_store.jobs.settle(change.ask_pause(running)),
+        sql_store.jobs.settle(change.rest(running, tally(cursor="kept"), {}), work(1)),
     )
 
     # Then the chunk meets the pause as if it had come later
@@ -95,11 +95,11 @@ async def test_two_changes_of_one_job_in_one_batch_meet_each_other(
     assert after is not None
     assert asked.pause_requested
     assert (after.state, after.reason, after.cursor) == (JobState.PAUSED, Reason.OPERATOR, "kept")
-    assert after == await sql_store.get(running.id)
+    assert after == await sql_store.jobs.get(running.id)
     assert await kinds(sql_store, running.id) == ["submitted", "pause_asked", "paused"]
 
 
-async def test_two_chunks_of_one_job_in_one_batch_both_count(sql_store: SqlStore) -> None:
+async def test_two_chunks_of_one_job_in_one_batch_both_count(sql_store: SqlStores) -> None:
     # Given a worker so quick that its second chunk comes while the first waits to be written
     running = await run_one(sql_store)
     first = change.advance(running, tally(cursor="one"), {})
@@ -107,17 +107,17 @@ async def test_two_chunks_of_one_job_in_one_batch_both_count(sql_store: SqlStore
 
     # When both come in one batch
     answers = await asyncio.gather(
-        sql_store.settle(first, work(1)), sql_store.settle(second, work(2))
+        sql_store.jobs.settle(first, work(1)), sql_store.jobs.settle(second, work(2))
     )
 
     # Then the second follows the first
     assert [job.steps for job in answers if job] == [1, 2]
-    assert answers[1] == await sql_store.get(running.id)
-    assert (await sql_store.get(running.id)).cursor == "two"
+    assert answers[1] == await sql_store.jobs.get(running.id)
+    assert (await sql_store.jobs.get(running.id)).cursor == "two"
     assert len((await everything(sql_store))["records"]) == 2
 
 
-async def test_a_refused_change_does_not_sink_the_others_of_its_batch(store: Store) -> None:
+async def test_a_refused_change_does_not_sink_the_others_of_its_batch(store: Stores) -> None:
     # Given a failed job beside a newer one, and two running jobs
     failed = await in_state(store, JobState.FAILED, connection_id="c")
     newer = await run_one(store, connection_id="c")
@@ -125,43 +125,46 @@ async def test_a_refused_change_does_not_sink_the_others_of_its_batch(store: Sto
 
     # When a retry of the failed one comes in one batch with two good changes
     answers = await asyncio.gather(
-        store.settle(change.advance(one, tally(), {}), work(1)),
-        store.settle(change.start_again(failed, Reason.RETRY_NOW)),
-        store.settle(change.advance(two, tally(), {}), work(2)),
+        store.jobs.settle(change.advance(one, tally(), {}), work(1)),
+        store.jobs.settle(change.start_again(failed, Reason.RETRY_NOW)),
+        store.jobs.settle(change.advance(two, tally(), {}), work(2)),
         return_exceptions=True,
     )
 
     # Then only the retry is refused
-    assert answers[0] == await store.get(one.id)
-    assert answers[2] == await store.get(two.id)
+    assert answers[0] == await store.jobs.get(one.id)
+    assert answers[2] == await store.jobs.get(two.id)
     assert isinstance(answers[1], ActiveJobExists)
     assert answers[1].job_id == newer.id
-    assert await store.get(failed.id) == failed
+    assert await store.jobs.get(failed.id) == failed
     assert len((await everything(store))["records"]) == 2
     # And each good one was told once, although the batch was tried twice
     assert await kinds(store, one.id) == ["submitted", "chunk"]
 
 
-async def test_of_two_failed_jobs_retried_in_one_batch_one_comes_back(sql_store: SqlStore) -> None:
+async def test_of_two_failed_jobs_retried_in_one_batch_one_comes_back(sql_store: SqlStores) -> None:
     # Given two failed jobs of one sync and connection
     older = await in_state(sql_store, JobState.FAILED, connection_id="c")
     newer = await in_state(sql_store, JobState.FAILED, connection_id="c")
 
     # When both are retried in one batch
     answers = await asyncio.gather(
-        *(sql_store.settle(change.start_again(job, Reason.RETRY_NOW)) for job in (older, newer)),
+        *(
+            sql_store.jobs.settle(change.start_again(job, Reason.RETRY_NOW))
+            for job in (older, newer)
+        ),
         return_exceptions=True,
     )
 
     # Then the first is back, and the second is told by whom its place is taken
-    assert answers[0] == await sql_store.get(older.id)
+    assert answers[0] == await sql_store.jobs.get(older.id)
     assert isinstance(answers[1], ActiveJobExists)
     assert answers[1].job_id == older.id
-    assert (await sql_store.get(older.id)).state is JobState.PENDING
-    assert await sql_store.get(newer.id) == newer
+    assert (await sql_store.jobs.get(older.id)).state is JobState.PENDING
+    assert await sql_store.jobs.get(newer.id) == newer
 
 
-async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store: Store) -> None:
+async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store: Stores) -> None:
     # Given two running jobs, and a chunk that no database takes: its coverage counts nothing
     bad, good = await run_some(store, 2)
     nothing: Any = None
@@ -170,19 +173,19 @@ async def test_a_change_that_the_database_refuses_does_not_sink_the_others(store
 
     # When it comes in one batch with a good one
     answers = await asyncio.gather(
-        store.settle(change.advance(bad, tally(), {}), broken),
-        store.settle(change.advance(good, tally(), {}), work(2)),
+        store.jobs.settle(change.advance(bad, tally(), {}), broken),
+        store.jobs.settle(change.advance(good, tally(), {}), work(2)),
         return_exceptions=True,
     )
 
     # Then only it fails, and has left nothing
     assert isinstance(answers[0], StoreError)
-    assert answers[1] == await store.get(good.id)
-    assert await store.get(bad.id) == bad
+    assert answers[1] == await store.jobs.get(good.id)
+    assert await store.jobs.get(bad.id) == bad
     assert [row[2] for row in (await everything(store))["records"]] == ["record_2"]
 
 
-async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(store: Store) -> None:
+async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(store: Stores) -> None:
     for value in (object(), 2**70, "\ud800", "\x00"):
         # Given two running jobs, and a record that not every encoder or database takes
         doubtful, good = await run_some(store, 2)
@@ -190,22 +193,27 @@ async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(store:
 
         # When it comes in one batch with a good one
         answers = await asyncio.gather(
-            store.settle(change.advance(doubtful, tally(), {}), ChunkWork(records=[record])),
-            store.settle(change.advance(good, tally(), {}), work(2)),
+            store.jobs.settle(change.advance(doubtful, tally(), {}), ChunkWork(records=[record])),
+            store.jobs.settle(change.advance(good, tally(), {}), work(2)),
             return_exceptions=True,
         )
 
         # Then the good one is written
-        assert answers[1] == await store.get(good.id)
-        assert await store.records(good.sync, good.connection_id, limit=10) == work(2).records
+        assert answers[1] == await store.jobs.get(good.id)
+        assert (
+            await store.records.list_records(good.sync, good.connection_id, limit=10)
+            == work(2).records
+        )
         # And the doubtful one is there as it was given, or was refused and has left nothing
-        there = list(await store.records(doubtful.sync, doubtful.connection_id, limit=10))
+        there = list(
+            await store.records.list_records(doubtful.sync, doubtful.connection_id, limit=10)
+        )
         if isinstance(answers[0], Exception):
             assert there == []
-            assert await store.get(doubtful.id) == doubtful
+            assert await store.jobs.get(doubtful.id) == doubtful
         else:
             assert there == [record]
-            assert answers[0] == await store.get(doubtful.id)
+            assert answers[0] == await store.jobs.get(doubtful.id)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +222,7 @@ async def test_a_record_that_may_not_be_storable_does_not_sink_the_others(store:
     ids=["after the records", "after the coverage", "after the events"],
 )
 async def test_a_failure_in_the_middle_of_a_chunk_leaves_nothing_of_it(
-    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str
+    sql_store: SqlStores, monkeypatch: pytest.MonkeyPatch, module: ModuleType, function: str
 ) -> None:
     # Given a store that fails right after one of a chunk's writes
     running = await run_one(sql_store)
@@ -230,16 +238,16 @@ async def test_a_failure_in_the_middle_of_a_chunk_leaves_nothing_of_it(
 
         # When a chunk is settled
         with pytest.raises(StoreError, match="the power went out"):
-            await sql_store.settle(change.advance(running, tally(), {}), work(1))
+            await sql_store.jobs.settle(change.advance(running, tally(), {}), work(1))
 
     # Then nothing of it is there: no record, no coverage, no cursor, no event
     assert await everything(sql_store) == before
     # And the same chunk goes through when the failure is over
-    assert await sql_store.settle(change.advance(running, tally(), {}), work(1)) is not None
+    assert await sql_store.jobs.settle(change.advance(running, tally(), {}), work(1)) is not None
 
 
 async def test_a_failure_that_nobody_foresaw_reaches_its_caller_and_writes_nothing(
-    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sql_store: SqlStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = await run_one(sql_store)
     before = await everything(sql_store)
@@ -250,12 +258,12 @@ async def test_a_failure_that_nobody_foresaw_reaches_its_caller_and_writes_nothi
     with monkeypatch.context() as failing:
         failing.setattr(events, "append", fail)
         with pytest.raises(ZeroDivisionError):
-            await sql_store.settle(change.advance(running, tally(), {}), work(1))
+            await sql_store.jobs.settle(change.advance(running, tally(), {}), work(1))
 
     assert await everything(sql_store) == before
 
 
-async def test_a_submit_that_fails_at_its_event_leaves_no_job(sql_store: SqlStore) -> None:
+async def test_a_submit_that_fails_at_its_event_leaves_no_job(sql_store: SqlStores) -> None:
     # Given a database that refuses the event
     refuse, allow = (
         (

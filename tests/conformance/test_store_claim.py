@@ -8,9 +8,8 @@ from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane, Reason
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import Store
 from headgate.store.sql.jobs import queue
-from headgate.store.sql.jobs.store import SqlStore
+from tests.store_bundles import SqlStores, Stores
 from tests.stores import (
     LEASE,
     START,
@@ -28,55 +27,55 @@ from tests.stores import (
 )
 
 
-async def test_a_claim_takes_as_many_as_its_limit_and_as_there_are(store: Store) -> None:
+async def test_a_claim_takes_as_many_as_its_limit_and_as_there_are(store: Stores) -> None:
     submitted = [await submit_one(store) for _ in range(5)]
 
     # At most three, and then the two that are left
     for taken in (submitted[:3], submitted[3:]):
-        claimed = await store.claim(Lane.COLD, worker="w", limit=3, lease=LEASE)
+        claimed = await store.jobs.claim(Lane.COLD, worker="w", limit=3, lease=LEASE)
         assert sorted(ids(claimed.jobs)) == ids(taken)
         assert claimed.next_due_s is None
 
     # An empty line gives nothing, and nothing is written
     before = await everything(store)
 
-    claimed = await store.claim(Lane.HOT, worker="w", limit=10, lease=LEASE)
+    claimed = await store.jobs.claim(Lane.HOT, worker="w", limit=10, lease=LEASE)
 
     assert list(claimed.jobs) == []
     assert claimed.next_due_s is None
     assert await everything(store) == before
 
 
-async def test_only_pending_jobs_are_claimed(store: Store) -> None:
+async def test_only_pending_jobs_are_claimed(store: Stores) -> None:
     for state in [state for state in JobState if state is not JobState.PENDING]:
         await in_state(store, state)
 
         assert await claim_ids(store, 1) == []
 
 
-async def test_lanes_do_not_take_each_others_jobs(store: Store) -> None:
+async def test_lanes_do_not_take_each_others_jobs(store: Stores) -> None:
     # Given one job in each lane, and one asleep in the hot one
     cold = await submit_one(store, lane=Lane.COLD)
     hot = await submit_one(store, lane=Lane.HOT)
     await submit_one(store, lane=Lane.HOT, delay_s=7)
 
     # When each lane claims all it can
-    of_hot = await store.claim(Lane.HOT, worker="w", limit=10, lease=LEASE)
-    of_cold = await store.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)
+    of_hot = await store.jobs.claim(Lane.HOT, worker="w", limit=10, lease=LEASE)
+    of_cold = await store.jobs.claim(Lane.COLD, worker="w", limit=10, lease=LEASE)
 
     # Then each has its own, and hears only of its own sleeper
     assert (ids(of_hot.jobs), of_hot.next_due_s) == ([hot.id], 7.0)
     assert (ids(of_cold.jobs), of_cold.next_due_s) == ([cold.id], None)
 
 
-async def test_jobs_of_one_user_come_in_the_order_of_their_submission(store: Store) -> None:
+async def test_jobs_of_one_user_come_in_the_order_of_their_submission(store: Stores) -> None:
     submitted = [await submit_one(store) for _ in range(5)]
 
     assert await claim_ids(store, 5) == ids(submitted)
 
 
 async def test_a_later_claim_goes_up_one_token_and_keeps_the_first_start(
-    store: Store, clock: ManualClock
+    store: Stores, clock: ManualClock
 ) -> None:
     # Given a job that has run a slice and is back in line
     first = await run_one(store)
@@ -97,15 +96,15 @@ async def test_a_later_claim_goes_up_one_token_and_keeps_the_first_start(
 # ---- sleepers ----------------------------------------------------------------------------------
 
 
-async def test_a_sleeper_is_not_claimed_before_it_is_due(store: Store, clock: ManualClock) -> None:
+async def test_a_sleeper_is_not_claimed_before_it_is_due(store: Stores, clock: ManualClock) -> None:
     # Given a job that sleeps for a minute
     job = await submit_one(store, delay_s=60)
 
     # When a worker looks too early, and again at the very moment
     clock.advance(59.5)
-    early = await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+    early = await store.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
     clock.advance(0.5)
-    in_time = await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+    in_time = await store.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
 
     # Then it gets nothing but the time to wait, and then the job
     assert (ids(early.jobs), early.next_due_s) == ([], 0.5)
@@ -113,13 +112,13 @@ async def test_a_sleeper_is_not_claimed_before_it_is_due(store: Store, clock: Ma
 
 
 async def test_sleepers_join_the_line_in_the_order_in_which_they_wake(
-    store: Store, clock: ManualClock
+    store: Stores, clock: ManualClock
 ) -> None:
     # Given sleepers that were submitted in another order than they wake in
     third = await submit_one(store, delay_s=30)
     first = await submit_one(store, delay_s=10.25)
     second = await submit_one(store, delay_s=20)
-    claimed = await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+    claimed = await store.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
     assert (claimed.jobs, claimed.next_due_s) == ([], 10.25)
 
     # When all are due
@@ -130,7 +129,7 @@ async def test_sleepers_join_the_line_in_the_order_in_which_they_wake(
 
 
 async def test_a_sleeper_that_wakes_goes_behind_its_users_jobs_in_line(
-    sql_store: SqlStore, clock: ManualClock
+    sql_store: SqlStores, clock: ManualClock
 ) -> None:
     sleeper = await submit_one(sql_store, delay_s=10)
     in_line = [await submit_one(sql_store) for _ in range(3)]
@@ -141,15 +140,15 @@ async def test_a_sleeper_that_wakes_goes_behind_its_users_jobs_in_line(
 
 
 async def test_more_sleepers_than_one_claim_wakes_are_all_claimed_in_the_end(
-    sql_store: SqlStore, clock: ManualClock
+    sql_store: SqlStores, clock: ManualClock
 ) -> None:
     # Given more due sleepers than a claim wakes at once
     sleepers = await submit_all(sql_store, [new_job(delay_s=1) for _ in range(queue.WAKE_MAX + 10)])
     clock.advance(60)
 
     # When a worker that takes them all claims, and claims again because it is told to at once
-    first = await sql_store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
-    second = await sql_store.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
+    first = await sql_store.jobs.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
+    second = await sql_store.jobs.claim(Lane.COLD, worker="w", limit=1000, lease=LEASE)
 
     # Then it has them all
     assert (len(first.jobs), first.next_due_s) == (queue.WAKE_MAX, 0.0)
@@ -159,7 +158,7 @@ async def test_more_sleepers_than_one_claim_wakes_are_all_claimed_in_the_end(
 
 @pytest.mark.parametrize("ends", ["retry", "defer"])
 async def test_a_job_put_off_sleeps_until_its_time(
-    store: Store, clock: ManualClock, ends: str
+    store: Stores, clock: ManualClock, ends: str
 ) -> None:
     # Given a job whose chunk is put off for half a minute
     running = await run_one(store)
@@ -171,7 +170,7 @@ async def test_a_job_put_off_sleeps_until_its_time(
     await settled(store, wanted)
 
     # When a worker looks before and after
-    early = await store.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
+    early = await store.jobs.claim(Lane.COLD, worker="w", limit=1, lease=LEASE)
     clock.advance(30)
     again = await claim_one(store)
 

@@ -9,24 +9,24 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.job import Lane
-from headgate.store.sql.jobs.store import SqlStore
 from tests.profiles import seeds
+from tests.store_bundles import SqlStores
 from tests.stores import LEASE, claim_ids, claim_one, new_job, settled, submit_one, tally
 
 pytestmark = pytest.mark.slow
 
 
-async def serve(store: SqlStore, count: int) -> list[str]:
+async def serve(store: SqlStores, count: int) -> list[str]:
     """The users of the next `count` jobs, in the order in which they are served."""
     return [(await claim_one(store)).user_id for _ in range(count)]
 
 
-async def submit_for(store: SqlStore, user_id: str, count: int) -> None:
+async def submit_for(store: SqlStores, user_id: str, count: int) -> None:
     for _ in range(count):
-        await store.submit(new_job(user_id=user_id))
+        await store.jobs.submit(new_job(user_id=user_id))
 
 
-async def test_users_who_come_later_are_served_before_a_long_line(sql_store: SqlStore) -> None:
+async def test_users_who_come_later_are_served_before_a_long_line(sql_store: SqlStores) -> None:
     # Given a user with two hundred jobs, and then three users with one job each
     await submit_for(sql_store, "many", 200)
     for user_id in ("a", "b", "c"):
@@ -38,13 +38,13 @@ async def test_users_who_come_later_are_served_before_a_long_line(sql_store: Sql
     # Then the three wait for two of the two hundred: the turn being served, and their own
     assert served == ["many", "many", "a", "b", "c"]
     # And when half of the line is served, newcomers do not wait for the other half
-    await sql_store.claim(Lane.COLD, worker="w", limit=100, lease=LEASE)
+    await sql_store.jobs.claim(Lane.COLD, worker="w", limit=100, lease=LEASE)
     for user_id in ("d", "e", "f"):
         await submit_for(sql_store, user_id, 1)
     assert await serve(sql_store, 5) == ["many", "many", "d", "e", "f"]
 
 
-async def test_users_with_many_jobs_take_turns(sql_store: SqlStore) -> None:
+async def test_users_with_many_jobs_take_turns(sql_store: SqlStores) -> None:
     # Given three users whose jobs came all at once, one user after the other
     for user_id in ("a", "b", "c"):
         await submit_for(sql_store, user_id, 10)
@@ -57,7 +57,7 @@ async def test_users_with_many_jobs_take_turns(sql_store: SqlStore) -> None:
 
 
 async def test_sleepers_that_wake_together_take_turns_by_user(
-    sql_store: SqlStore, clock: ManualClock
+    sql_store: SqlStores, clock: ManualClock
 ) -> None:
     # Given a user with twenty sleepers and, waking last of all, one with a single one
     for _ in range(20):
@@ -72,7 +72,7 @@ async def test_sleepers_that_wake_together_take_turns_by_user(
 
 
 async def test_a_job_that_rests_goes_behind_the_others(
-    sql_store: SqlStore, clock: ManualClock
+    sql_store: SqlStores, clock: ManualClock
 ) -> None:
     # Given two users with one long job each, and a worker that takes slices
     await submit_for(sql_store, "a", 1)
@@ -91,7 +91,7 @@ async def test_a_job_that_rests_goes_behind_the_others(
 
 
 async def test_a_single_job_that_rests_gets_a_third_of_the_turns_beside_a_long_line(
-    sql_store: SqlStore, clock: ManualClock
+    sql_store: SqlStores, clock: ManualClock
 ) -> None:
     # Given a user with a long line, and then one with a single long job
     await submit_for(sql_store, "many", 30)
@@ -112,7 +112,7 @@ async def test_a_single_job_that_rests_gets_a_third_of_the_turns_beside_a_long_l
 
 @pytest.mark.fault(39)
 async def test_jobs_that_keep_coming_back_do_not_starve_a_line(
-    sql_store: SqlStore, clock: ManualClock
+    sql_store: SqlStores, clock: ManualClock
 ) -> None:
     # Given a line, and two users whose single jobs rest and rejoin again and again
     await submit_for(sql_store, "many", 10)
@@ -132,7 +132,7 @@ async def test_jobs_that_keep_coming_back_do_not_starve_a_line(
     assert served["many"] == 10
 
 
-async def test_a_user_in_one_lane_takes_no_turns_in_the_other(sql_store: SqlStore) -> None:
+async def test_a_user_in_one_lane_takes_no_turns_in_the_other(sql_store: SqlStores) -> None:
     # Given a user with a long line in the cold lane, and two jobs in the hot one
     await submit_for(sql_store, "a", 50)
     mine = [await submit_one(sql_store, user_id="a", lane=Lane.HOT) for _ in range(2)]
@@ -170,7 +170,7 @@ class Line:
 
 @pytest.mark.parametrize("seed", seeds(4, first=1))
 async def test_no_user_is_overtaken_by_another_more_than_twice(
-    sql_store: SqlStore, clock: ManualClock, seed: int
+    sql_store: SqlStores, clock: ManualClock, seed: int
 ) -> None:
     # Given users of very different greed
     rng = random.Random(seed)
@@ -196,14 +196,14 @@ async def test_no_user_is_overtaken_by_another_more_than_twice(
     assert line.overtaken_max <= 2
 
 
-async def test_jobs_that_rest_in_one_batch_stand_one_behind_another(sql_store: SqlStore) -> None:
+async def test_jobs_that_rest_in_one_batch_stand_one_behind_another(sql_store: SqlStores) -> None:
     # Given one user's five running jobs, and another's one in line
     await submit_for(sql_store, "many", 5)
-    running = (await sql_store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)).jobs
+    running = (await sql_store.jobs.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)).jobs
     await submit_for(sql_store, "one", 1)
 
     # When the five end their slices together
-    await asyncio.gather(*[sql_store.settle(change.rest(job, tally(), {})) for job in running])
+    await asyncio.gather(*[sql_store.jobs.settle(change.rest(job, tally(), {})) for job in running])
 
     # Then each has a turn of its own, and a newcomer stands behind the first two alone
     await submit_for(sql_store, "late", 1)

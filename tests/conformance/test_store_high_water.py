@@ -10,8 +10,8 @@ from headgate.base.encoding import Json
 from headgate.model import change
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import Store
 from tests.conformance.changes import CASES
+from tests.store_bundles import Stores
 from tests.stores import LEASE, claim_ids, everything, run_one, settled, tally
 
 
@@ -20,23 +20,23 @@ def named(mark: Json) -> change.ChunkResult:
     return replace(tally(), high_water=mark)
 
 
-async def run_marked(store: Store, mark: Json, **fields: Any) -> Job:
+async def run_marked(store: Stores, mark: Json, **fields: Any) -> Job:
     """A job that runs and has named a mark."""
     running = await run_one(store, **fields)
     return await settled(store, change.advance(running, named(mark), {}))
 
 
-async def succeed(store: Store, mark: Json, **fields: Any) -> Job:
+async def succeed(store: Stores, mark: Json, **fields: Any) -> Job:
     """A job that has succeeded and named a mark on its way."""
     job = await run_marked(store, mark, **fields)
     return await settled(store, change.succeed(job, named(mark), {}))
 
 
-async def mark_of(store: Store, job: Job) -> Json:
-    return await store.high_water(job.sync, job.connection_id)
+async def mark_of(store: Stores, job: Job) -> Json:
+    return await store.records.high_water(job.sync, job.connection_id)
 
 
-async def test_a_mark_comes_back_as_it_was_named(store: Store) -> None:
+async def test_a_mark_comes_back_as_it_was_named(store: Stores) -> None:
     for mark in (
         0,
         1767398400000,
@@ -50,12 +50,12 @@ async def test_a_mark_comes_back_as_it_was_named(store: Store) -> None:
         job = await succeed(store, mark)
 
         assert job.high_water == mark
-        assert await store.get(job.id) == job
+        assert await store.jobs.get(job.id) == job
         assert await mark_of(store, job) == mark
 
 
 async def test_the_next_success_moves_it_and_says_who_and_when(
-    store: Store, clock: ManualClock
+    store: Stores, clock: ManualClock
 ) -> None:
     for mark in (7, 5):
         clock.advance(10)
@@ -70,7 +70,7 @@ async def test_the_next_success_moves_it_and_says_who_and_when(
     assert await mark_of(store, job) == 5
 
 
-async def test_every_sync_and_connection_has_its_own(store: Store) -> None:
+async def test_every_sync_and_connection_has_its_own(store: Stores) -> None:
     pairs = [("notes", "c1"), ("notes", "c2"), ("other", "c1")]
     jobs = [
         await succeed(store, number, sync=sync, connection_id=connection)
@@ -78,10 +78,10 @@ async def test_every_sync_and_connection_has_its_own(store: Store) -> None:
     ]
 
     assert [await mark_of(store, job) for job in jobs] == [0, 1, 2]
-    assert await store.high_water("other", "c2") is None
+    assert await store.records.high_water("other", "c2") is None
 
 
-async def test_nothing_but_a_success_stores_it(store: Store) -> None:
+async def test_nothing_but_a_success_stores_it(store: Stores) -> None:
     for name, case in CASES.items():
         if name in ("succeed", "start_again"):
             continue
@@ -104,7 +104,7 @@ async def test_nothing_but_a_success_stores_it(store: Store) -> None:
         await claim_ids(store, 1)
 
 
-async def test_a_job_that_succeeds_while_it_is_being_cancelled_stores_it(store: Store) -> None:
+async def test_a_job_that_succeeds_while_it_is_being_cancelled_stores_it(store: Stores) -> None:
     running = await run_marked(store, 7)
     await settled(store, change.ask_cancel(running, deadline=LEASE))
 
@@ -114,7 +114,7 @@ async def test_a_job_that_succeeds_while_it_is_being_cancelled_stores_it(store: 
 
 
 async def test_a_chunk_that_meets_a_cancel_or_a_pause_keeps_its_mark_on_the_job(
-    store: Store,
+    store: Stores,
 ) -> None:
     for asked, state in (("ask_pause", JobState.PAUSED), ("ask_cancel", JobState.CANCELLED)):
         running = await run_one(store)
@@ -126,7 +126,7 @@ async def test_a_chunk_that_meets_a_cancel_or_a_pause_keeps_its_mark_on_the_job(
         assert (after.high_water, await mark_of(store, after)) == (7, None)
 
 
-async def test_a_lost_claim_moves_nothing(store: Store, clock: ManualClock) -> None:
+async def test_a_lost_claim_moves_nothing(store: Stores, clock: ManualClock) -> None:
     # Given a worker that was taken for dead
     zombie = await run_marked(store, 7)
     clock.advance(61)
@@ -135,11 +135,11 @@ async def test_a_lost_claim_moves_nothing(store: Store, clock: ManualClock) -> N
 
     # When it names a mark, or succeeds, then neither counts
     for late in (change.advance, change.succeed):
-        assert await store.settle(late(zombie, named(9), {})) is None
+        assert await store.jobs.settle(late(zombie, named(9), {})) is None
         assert await everything(store) == before
 
 
-async def test_a_job_that_goes_on_after_a_failure_goes_on_from_its_mark(store: Store) -> None:
+async def test_a_job_that_goes_on_after_a_failure_goes_on_from_its_mark(store: Stores) -> None:
     running = await run_marked(store, 7)
     failed = await settled(store, change.fail(running, reason=Reason.REFUSED, error="no"))
 

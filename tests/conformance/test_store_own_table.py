@@ -16,9 +16,9 @@ from headgate.ports.jobs.store import ChunkWork
 from headgate.ports.records.table import TableBatch
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.statements import insert_into
-from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.chunks import bring, counts
 from tests.conformance.databases import shared_fixture
+from tests.store_bundles import SqlStores
 from tests.stores import claim_one, run_one, tally
 
 metadata = MetaData()
@@ -69,23 +69,23 @@ def named(**names: str) -> list[Record]:
 
 
 async def test_a_chunk_s_records_are_in_the_table_with_its_cursor(
-    sql_store: SqlStore, database: Database, table: Places, clock: ManualClock
+    sql_store: SqlStores, database: Database, table: Places, clock: ManualClock
 ) -> None:
     job = await run_one(sql_store)
 
     after = await bring(sql_store, job, table=table, table_records=named(a="Pier", b="Park"))
 
     assert (after.cursor, counts(after)) == ("next", (2, 0, 0))
-    assert await sql_store.get(job.id) == after
+    assert await sql_store.jobs.get(job.id) == after
     assert await database.read(_names) == {"a": "Pier", "b": "Park"}
-    assert await sql_store.records(job.sync, job.connection_id, limit=10) == []
+    assert await sql_store.records.list_records(job.sync, job.connection_id, limit=10) == []
     [batch] = table.batches
     assert (batch.user_id, batch.connection_id) == (job.user_id, job.connection_id)
     assert (batch.sync, batch.job_id, batch.at) == (job.sync, job.id, clock.now())
 
 
 async def test_what_the_table_counts_adds_to_what_headgate_s_own_table_counts(
-    sql_store: SqlStore, table: Places
+    sql_store: SqlStores, table: Places
 ) -> None:
     job = await run_one(sql_store)
     kept = Record("kept", {})
@@ -96,7 +96,7 @@ async def test_what_the_table_counts_adds_to_what_headgate_s_own_table_counts(
 
 
 async def test_a_key_that_comes_twice_reaches_the_table_once_as_it_was_last(
-    sql_store: SqlStore, database: Database, table: Places
+    sql_store: SqlStores, database: Database, table: Places
 ) -> None:
     job = await run_one(sql_store)
     twice = [*named(a="old", b="b"), *named(a="new")]
@@ -111,15 +111,15 @@ async def test_a_key_that_comes_twice_reaches_the_table_once_as_it_was_last(
 
 
 async def test_a_worker_that_lost_its_claim_writes_nothing_into_the_table(
-    sql_store: SqlStore, database: Database, table: Places, clock: ManualClock
+    sql_store: SqlStores, database: Database, table: Places, clock: ManualClock
 ) -> None:
     # Given a job that another worker has by now
     job = await run_one(sql_store)
-    await sql_store.settle(change.rescue(job, after=timedelta(0)))
+    await sql_store.jobs.settle(change.rescue(job, after=timedelta(0)))
     assert (await claim_one(sql_store)).token > job.token
 
     # When the first one comes back with its chunk
-    late = await sql_store.settle(
+    late = await sql_store.jobs.settle(
         change.advance(job, tally(), {}), ChunkWork(table=table, table_records=named(a="Pier"))
     )
 
@@ -137,7 +137,7 @@ class Broken(Places):
 
 
 async def test_a_table_that_fails_leaves_neither_rows_nor_a_cursor(
-    sql_store: SqlStore, database: Database, table: Places
+    sql_store: SqlStores, database: Database, table: Places
 ) -> None:
     job = await run_one(sql_store)
 
@@ -145,11 +145,11 @@ async def test_a_table_that_fails_leaves_neither_rows_nor_a_cursor(
         await bring(sql_store, job, table=Broken(), table_records=named(a="Pier"))
 
     assert await database.read(_names) == {}
-    assert (await sql_store.get(job.id)).cursor == job.cursor
+    assert (await sql_store.jobs.get(job.id)).cursor == job.cursor
 
 
 async def test_others_who_settle_at_the_same_moment_are_not_held_up_by_it(
-    sql_store: SqlStore, database: Database, table: Places
+    sql_store: SqlStores, database: Database, table: Places
 ) -> None:
     mine, other = await run_one(sql_store), await run_one(sql_store)
 

@@ -9,31 +9,37 @@ import pytest
 from headgate.base.clock import ManualClock
 from headgate.model import change
 from headgate.model.record import Record, RecordRow
-from headgate.ports.jobs.store import ChunkWork, RecordFilter, RecordPosition, Store
+from headgate.ports.jobs.store import ChunkWork
+from headgate.ports.records.store import RecordFilter, RecordPosition
 from headgate.store.dynamodb.records import store as records
 from headgate.store.sql.records import pages as record_pages
+from tests.store_bundles import Stores
 from tests.stores import START, run_one, tally
 
 SYNC = "notes"
 
 
 async def put(
-    store: Store, connection_id: str, *keys: str, user_id: str = "ada", stored_as: str | None = None
+    store: Stores,
+    connection_id: str,
+    *keys: str,
+    user_id: str = "ada",
+    stored_as: str | None = None,
 ) -> None:
     """Let a job store records under these keys."""
     job = await run_one(store, connection_id=connection_id, user_id=user_id)
     work = ChunkWork(stored_as=stored_as, records=[Record(key, {"of": user_id}) for key in keys])
-    assert await store.settle(change.succeed(job, tally(), {}), work) is not None
+    assert await store.jobs.settle(change.succeed(job, tally(), {}), work) is not None
 
 
 async def walk(
-    store: Store, which: RecordFilter, *, limit: int = 2
+    store: Stores, which: RecordFilter, *, limit: int = 2
 ) -> tuple[list[tuple[str, str]], int]:
     """Every record page by page, as connection and key, and how many pages there were."""
     seen: list[tuple[str, str]] = []
     after: RecordPosition | None = None
     for pages in range(1, 100):
-        found = await store.find_records(which, after=after, limit=limit)
+        found = await store.records.find_records(which, after=after, limit=limit)
         assert len(found.rows) <= limit
         seen += places(found.rows)
         after = found.after
@@ -46,7 +52,7 @@ def places(rows: Sequence[RecordRow]) -> list[tuple[str, str]]:
     return [(row.connection_id, row.key) for row in rows]
 
 
-async def test_records_are_listed_in_the_order_of_connections_and_keys(store: Store) -> None:
+async def test_records_are_listed_in_the_order_of_connections_and_keys(store: Stores) -> None:
     await put(store, "c2", "b", "a")
     await put(store, "c1", "z", "y", "x")
     await put(store, "c3", "k", user_id="bob")
@@ -63,10 +69,10 @@ async def test_records_are_listed_in_the_order_of_connections_and_keys(store: St
 
 
 async def test_a_record_is_told_with_whose_it_is_and_its_times(
-    store: Store, clock: ManualClock
+    store: Stores, clock: ManualClock
 ) -> None:
     await put(store, "c1", "a")
-    [row] = (await store.find_records(RecordFilter(sync=SYNC), limit=2)).rows
+    [row] = (await store.records.find_records(RecordFilter(sync=SYNC), limit=2)).rows
     assert row == RecordRow(
         sync=SYNC,
         connection_id="c1",
@@ -79,7 +85,7 @@ async def test_a_record_is_told_with_whose_it_is_and_its_times(
 
 
 @pytest.mark.security(2)
-async def test_nobody_sees_the_records_of_another(store: Store) -> None:
+async def test_nobody_sees_the_records_of_another(store: Stores) -> None:
     await put(store, "c1", "a")
     await put(store, "c2", "a", user_id="bob")
 
@@ -89,12 +95,14 @@ async def test_nobody_sees_the_records_of_another(store: Store) -> None:
     assert await walk(store, foreign) == ([], 1)
     # Nor by a position that points into them.
     begin = RecordPosition("c1", None)
-    found = await store.find_records(RecordFilter(sync=SYNC, user_id="bob"), after=begin, limit=10)
+    found = await store.records.find_records(
+        RecordFilter(sync=SYNC, user_id="bob"), after=begin, limit=10
+    )
     assert places(found.rows) == [("c2", "a")]
-    assert await store.records_under_key(foreign, "a", limit=10) == []
+    assert await store.records.list_under_key(foreign, "a", limit=10) == []
 
 
-async def test_records_are_found_under_the_name_that_they_are_stored_under(store: Store) -> None:
+async def test_records_are_found_under_the_name_that_they_are_stored_under(store: Stores) -> None:
     await put(store, "c1", "a", stored_as="history")
 
     assert (await walk(store, RecordFilter(sync="history", user_id="ada")))[0] == [("c1", "a")]
@@ -103,7 +111,7 @@ async def test_records_are_found_under_the_name_that_they_are_stored_under(store
 
 @pytest.mark.parametrize("user_id", [None, "ada"])
 async def test_filters_are_exact_at_their_edges(
-    store: Store, clock: ManualClock, user_id: str | None
+    store: Stores, clock: ManualClock, user_id: str | None
 ) -> None:
     for key in ("2026-01", "2026-02", "2027_1", "2027%1"):
         await put(store, "c1", key)
@@ -124,7 +132,7 @@ async def test_filters_are_exact_at_their_edges(
 
 
 async def test_a_page_looks_at_a_bounded_number_of_rows_and_goes_on_after_them(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given few records that match among many that do not
     for module in (record_pages, records):
@@ -136,7 +144,7 @@ async def test_a_page_looks_at_a_bounded_number_of_rows_and_goes_on_after_them(
     for user_id in (None, "ada"):
         narrow = RecordFilter(sync=SYNC, user_id=user_id, key_prefix="z")
         # Then a page may be empty, and the next one goes on where it ended
-        first = await store.find_records(narrow, limit=10)
+        first = await store.records.find_records(narrow, limit=10)
         assert (places(first.rows), first.after) == ([], RecordPosition("c1", "k03"))
         seen, pages = await walk(store, narrow, limit=10)
         assert seen == every and pages == 6
@@ -144,7 +152,7 @@ async def test_a_page_looks_at_a_bounded_number_of_rows_and_goes_on_after_them(
 
 
 async def test_a_page_reads_a_bounded_number_of_connections(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (record_pages, records):
         monkeypatch.setattr(module, "CONNECTIONS_MAX", 2)
@@ -156,26 +164,26 @@ async def test_a_page_reads_a_bounded_number_of_connections(
     assert seen == [(f"c{number}", "a") for number in range(5)] and pages == 3
 
 
-async def test_pages_stay_in_step_when_records_come_and_go_meanwhile(store: Store) -> None:
+async def test_pages_stay_in_step_when_records_come_and_go_meanwhile(store: Stores) -> None:
     await put(store, "c1", "b", "d", "f")
-    first = await store.find_records(RecordFilter(sync=SYNC), limit=2)
+    first = await store.records.find_records(RecordFilter(sync=SYNC), limit=2)
 
     # When the last record of a page is deleted, and others come before and after it
-    await store.forget_records([SYNC], "c1", ["d"])
+    await store.records.forget_records([SYNC], "c1", ["d"])
     await put(store, "c1", "a", "e")
-    rest = await store.find_records(RecordFilter(sync=SYNC), after=first.after, limit=10)
+    rest = await store.records.find_records(RecordFilter(sync=SYNC), after=first.after, limit=10)
 
     # Then nothing comes twice, and nothing after it is left out
     assert places(rest.rows) == [("c1", "e"), ("c1", "f")]
 
 
-async def test_a_record_is_found_by_its_key_in_every_connection_that_has_it(store: Store) -> None:
+async def test_a_record_is_found_by_its_key_in_every_connection_that_has_it(store: Stores) -> None:
     await put(store, "c2", "a", "b")
     await put(store, "c1", "a")
     await put(store, "c3", "a", user_id="bob")
 
     async def found(key: str, **more: Any) -> list[str]:
-        rows = await store.records_under_key(RecordFilter(sync=SYNC, **more), key, limit=10)
+        rows = await store.records.list_under_key(RecordFilter(sync=SYNC, **more), key, limit=10)
         return [row.connection_id for row in rows]
 
     assert await found("a") == ["c1", "c2", "c3"]
@@ -184,4 +192,4 @@ async def test_a_record_is_found_by_its_key_in_every_connection_that_has_it(stor
     assert await found("a", user_id="ada", connection_id="c2") == ["c2"]
     assert await found("a", user_id="ada", connection_id="c3") == []
     assert await found("z") == []
-    assert len(await store.records_under_key(RecordFilter(sync=SYNC), "a", limit=1)) == 1
+    assert len(await store.records.list_under_key(RecordFilter(sync=SYNC), "a", limit=1)) == 1

@@ -11,8 +11,9 @@ from headgate.model import change
 from headgate.model.job import Job
 from headgate.model.record import Coverage, CoverageRow, Record
 from headgate.model.states import DayStatus
-from headgate.ports.jobs.store import ChunkWork, Store
+from headgate.ports.jobs.store import ChunkWork
 from tests.conformance.chunks import bring, counts, held
+from tests.store_bundles import Stores
 from tests.stores import START, claim_one, everything, is_sql, new_job, run_one, submit_all, tally
 
 DAY = date(2025, 12, 31)
@@ -25,7 +26,9 @@ def numbered(count: int) -> list[Record]:
 # ---- records -----------------------------------------------------------------------------------
 
 
-async def test_records_are_counted_by_what_became_of_them(store: Store, clock: ManualClock) -> None:
+async def test_records_are_counted_by_what_became_of_them(
+    store: Stores, clock: ManualClock
+) -> None:
     # Given three records
     job = await run_one(store)
     job = await bring(store, job, *(Record(key, {"is": "old"}) for key in "abc"))
@@ -38,7 +41,7 @@ async def test_records_are_counted_by_what_became_of_them(store: Store, clock: M
 
     # Then each is counted so, and the rows hold the newest of each
     assert counts(job) == (1, 1, 1)
-    assert job == await store.get(job.id)
+    assert job == await store.jobs.get(job.id)
     assert await held(store, job) == [
         Record("a", {"is": "old"}),
         Record("b", {"is": "new"}),
@@ -47,14 +50,14 @@ async def test_records_are_counted_by_what_became_of_them(store: Store, clock: M
     ]
 
 
-async def test_counts_add_up_over_the_chunks_of_a_job(store: Store) -> None:
+async def test_counts_add_up_over_the_chunks_of_a_job(store: Stores) -> None:
     # Given a job that has stored a chunk
     job = await run_one(store)
     job = await bring(store, job, Record("a", {}))
 
     # When the next chunk carries the summary on, as the engine does
     wanted = change.advance(job, tally(inserted=job.summary.inserted), {})
-    after = await store.settle(wanted, ChunkWork(records=[Record("b", {})]))
+    after = await store.jobs.settle(wanted, ChunkWork(records=[Record("b", {})]))
 
     # Then the counts of both are there
     assert after is not None
@@ -62,7 +65,7 @@ async def test_counts_add_up_over_the_chunks_of_a_job(store: Store) -> None:
 
 
 async def test_an_unchanged_record_is_not_rewritten_and_a_changed_one_keeps_when_it_was_first_seen(
-    store: Store, clock: ManualClock
+    store: Stores, clock: ManualClock
 ) -> None:
     # Given a record
     job = await run_one(store)
@@ -84,7 +87,7 @@ async def test_an_unchanged_record_is_not_rewritten_and_a_changed_one_keeps_when
     assert rows["coverage"] == []
 
 
-async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: Store) -> None:
+async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: Stores) -> None:
     job = await run_one(store)
 
     twice = [Record("a", {"is": "first"}), Record("b", {}), Record("a", {"is": "last"})]
@@ -94,7 +97,7 @@ async def test_of_a_key_that_comes_twice_in_a_chunk_the_later_counts(store: Stor
     assert await held(store, job) == [Record("a", {"is": "last"}), Record("b", {})]
 
 
-async def test_a_chunk_of_many_records_is_stored_whole(store: Store) -> None:
+async def test_a_chunk_of_many_records_is_stored_whole(store: Stores) -> None:
     # Given more records than one statement takes
     job = await run_one(store)
     many = numbered(2500 if is_sql(store) else 250)
@@ -110,7 +113,7 @@ async def test_a_chunk_of_many_records_is_stored_whole(store: Store) -> None:
     assert await held(store, job) == changed
 
 
-async def test_hashes_tell_what_is_stored_and_how(store: Store) -> None:
+async def test_hashes_tell_what_is_stored_and_how(store: Stores) -> None:
     # Given two records, one of which has changed since
     job = await run_one(store)
     old = [Record("a", {"x": 1, "y": [2.5]}), Record("b", {"is": "old"})]
@@ -118,14 +121,14 @@ async def test_hashes_tell_what_is_stored_and_how(store: Store) -> None:
     await bring(store, job, Record("b", {"is": "new"}))
 
     # When they are asked for, one of them twice, with one that is not there
-    told = await store.record_hashes(job.sync, job.connection_id, ["b", "c", "a", "b"])
+    told = await store.records.record_hashes(job.sync, job.connection_id, ["b", "c", "a", "b"])
 
     # Then each that is there has the hash that anybody can make of it
     assert told == {"a": content_hash({"y": [2.5], "x": 1}), "b": content_hash({"is": "new"})}
-    assert await store.record_hashes(job.sync, job.connection_id, []) == {}
+    assert await store.records.record_hashes(job.sync, job.connection_id, []) == {}
 
 
-async def test_records_that_are_gone_are_deleted_with_the_chunk(store: Store) -> None:
+async def test_records_that_are_gone_are_deleted_with_the_chunk(store: Stores) -> None:
     # Given more records of a connection than one statement names, and one of another connection
     job = await run_one(store)
     many = numbered(2500 if is_sql(store) else 250)
@@ -140,7 +143,7 @@ async def test_records_that_are_gone_are_deleted_with_the_chunk(store: Store) ->
     # Then these two are left, and the other connection has its own
     assert await held(store, job) == [again, many[-1]]
     wanted = [record.key for record in many]
-    assert await store.record_data(job.sync, job.connection_id, wanted) == {
+    assert await store.records.record_data(job.sync, job.connection_id, wanted) == {
         again.key: again.data,
         many[-1].key: many[-1].data,
     }
@@ -151,7 +154,7 @@ async def test_records_that_are_gone_are_deleted_with_the_chunk(store: Store) ->
 @pytest.mark.parametrize(
     "count", [999, 1000, 1001, pytest.param(10_000, marks=pytest.mark.thorough)]
 )
-async def test_hashes_are_told_of_any_number_of_records(store: Store, count: int) -> None:
+async def test_hashes_are_told_of_any_number_of_records(store: Stores, count: int) -> None:
     # Given so many records
     job = await run_one(store)
     many = numbered(count)
@@ -159,13 +162,13 @@ async def test_hashes_are_told_of_any_number_of_records(store: Store, count: int
 
     # When all are asked for, and as many that are not there
     wanted = [key for record in many for key in (record.key, f"{record.key}?")]
-    told = await store.record_hashes(job.sync, job.connection_id, wanted)
+    told = await store.records.record_hashes(job.sync, job.connection_id, wanted)
 
     # Then those that are there are told
     assert told == {record.key: content_hash(record.data) for record in many}
 
 
-async def test_records_of_another_connection_are_others(store: Store) -> None:
+async def test_records_of_another_connection_are_others(store: Stores) -> None:
     # Given a record of one connection
     first = await run_one(store, connection_id="c1")
     await bring(store, first, Record("a", {"of": 1}))
@@ -180,12 +183,12 @@ async def test_records_of_another_connection_are_others(store: Store) -> None:
     assert counts(second) == counts(third) == (1, 0, 0)
     for job, number in ((first, 1), (second, 2), (third, 3)):
         assert await held(store, job) == [Record("a", {"of": number})]
-        told = await store.record_hashes(job.sync, job.connection_id, ["a"])
+        told = await store.records.record_hashes(job.sync, job.connection_id, ["a"])
         assert told == {"a": content_hash({"of": number})}
-    assert await store.record_hashes("other", "c2", ["a"]) == {}
+    assert await store.records.record_hashes("other", "c2", ["a"]) == {}
 
 
-async def test_a_record_reads_back_as_it_was_given(store: Store) -> None:
+async def test_a_record_reads_back_as_it_was_given(store: Stores) -> None:
     data: JsonObject = {
         "text": "ü \U0001f600 \u2028 'quoted' \"twice\" \\ % :name",
         "numbers": [0, -1, 2**53, 1.5, 1e-9],
@@ -201,12 +204,14 @@ async def test_a_record_reads_back_as_it_was_given(store: Store) -> None:
     assert await held(store, job) == [Record("key with 'quotes', % and ü", data)]
 
 
-async def test_records_are_paged_in_the_order_of_their_keys(store: Store) -> None:
+async def test_records_are_paged_in_the_order_of_their_keys(store: Stores) -> None:
     job = await run_one(store)
     await bring(store, job, *(Record(key, {}) for key in "dbeac"))
 
-    first = await store.records(job.sync, job.connection_id, limit=2)
-    rest = await store.records(job.sync, job.connection_id, after=first[-1].key, limit=10)
+    first = await store.records.list_records(job.sync, job.connection_id, limit=2)
+    rest = await store.records.list_records(
+        job.sync, job.connection_id, after=first[-1].key, limit=10
+    )
 
     assert [record.key for record in first] == ["a", "b"]
     assert [record.key for record in rest] == ["c", "d", "e"]
@@ -215,7 +220,7 @@ async def test_records_are_paged_in_the_order_of_their_keys(store: Store) -> Non
 # ---- coverage ----------------------------------------------------------------------------------
 
 
-async def cover(store: Store, job: Job, *days: Coverage) -> Job:
+async def cover(store: Stores, job: Job, *days: Coverage) -> Job:
     for day in days:
         job = await bring(store, job, coverage=day)
     return job
@@ -226,12 +231,12 @@ EMPTY = Coverage(day=DAY, status=DayStatus.EMPTY)
 FAILED = Coverage(day=DAY, status=DayStatus.FAILED, error="bad day")
 
 
-async def day_of(store: Store, job: Job) -> CoverageRow:
-    [row] = await store.coverage(job.sync, job.connection_id, DAY, DAY)
+async def day_of(store: Stores, job: Job) -> CoverageRow:
+    [row] = await store.coverage.list_days(job.sync, job.connection_id, DAY, DAY)
     return row
 
 
-async def test_a_day_reads_back_as_it_was_noted(store: Store) -> None:
+async def test_a_day_reads_back_as_it_was_noted(store: Stores) -> None:
     for known in (CLAIMED, EMPTY, FAILED):
         job = await run_one(store)
 
@@ -249,7 +254,7 @@ async def test_a_day_reads_back_as_it_was_noted(store: Store) -> None:
         )
 
 
-async def test_a_day_read_again_is_noted_anew(store: Store, clock: ManualClock) -> None:
+async def test_a_day_read_again_is_noted_anew(store: Stores, clock: ManualClock) -> None:
     for before, after in (
         (FAILED, CLAIMED),
         (FAILED, EMPTY),
@@ -269,7 +274,7 @@ async def test_a_day_read_again_is_noted_anew(store: Store, clock: ManualClock) 
 
 
 async def test_a_day_once_held_is_not_unmade_by_a_failed_read(
-    store: Store, clock: ManualClock
+    store: Stores, clock: ManualClock
 ) -> None:
     # Given a day that is held
     job = await cover(store, await run_one(store), CLAIMED)
@@ -283,7 +288,7 @@ async def test_a_day_once_held_is_not_unmade_by_a_failed_read(
     assert await day_of(store, job) == before
 
 
-async def test_coverage_is_told_for_the_days_asked_in_order(store: Store) -> None:
+async def test_coverage_is_told_for_the_days_asked_in_order(store: Stores) -> None:
     # Given five days, noted newest first, one of them by another connection
     job = await run_one(store)
     days = [date(2025, 3, number) for number in (5, 4, 3, 2, 1)]
@@ -291,25 +296,27 @@ async def test_coverage_is_told_for_the_days_asked_in_order(store: Store) -> Non
     await cover(store, await run_one(store), CLAIMED)
 
     # When a range is asked for
-    rows = await store.coverage(job.sync, job.connection_id, date(2025, 3, 2), date(2025, 3, 4))
+    rows = await store.coverage.list_days(
+        job.sync, job.connection_id, date(2025, 3, 2), date(2025, 3, 4)
+    )
 
     # Then its days are there, both ends included, in order
     assert [row.day for row in rows] == [date(2025, 3, 2), date(2025, 3, 3), date(2025, 3, 4)]
 
 
-async def test_records_are_found_and_forgotten_by_their_keys(store: Store) -> None:
+async def test_records_are_found_and_forgotten_by_their_keys(store: Stores) -> None:
     job = await run_one(store)
     await bring(store, job, Record("a", {"n": 1}), Record("b", {"n": 2}))
 
-    [found] = await store.records_of([job.sync, "other"], [job.connection_id], ["b", "c"])
+    [found] = await store.records.find_by_keys([job.sync, "other"], [job.connection_id], ["b", "c"])
     assert (found.key, found.data, found.connection_id) == ("b", {"n": 2}, job.connection_id)
 
-    assert await store.forget_records([job.sync], "another", ["a", "b"]) == 0
-    assert await store.forget_records([job.sync], job.connection_id, ["a", "c"]) == 1
+    assert await store.records.forget_records([job.sync], "another", ["a", "b"]) == 0
+    assert await store.records.forget_records([job.sync], job.connection_id, ["a", "c"]) == 1
     assert await held(store, job) == [Record("b", {"n": 2})]
 
 
-async def test_days_that_went_to_another_account_are_not_brought(store: Store) -> None:
+async def test_days_that_went_to_another_account_are_not_brought(store: Stores) -> None:
     # Given a day that was read for a destination's account
     day = date(2026, 1, 2)
     wanted = msgspec.structs.replace(
@@ -318,13 +325,13 @@ async def test_days_that_went_to_another_account_are_not_brought(store: Store) -
     [job] = await submit_all(store, [wanted])
     running = await claim_one(store, job.lane)
     work = ChunkWork(coverage=Coverage(day=day, status=DayStatus.HELD, records=1))
-    await store.settle(change.advance(running, tally(), {}), work)
+    await store.jobs.settle(change.advance(running, tally(), {}), work)
 
     # Then it is known to a job for the same account, and to no other
     others = [
         msgspec.structs.replace(wanted, destination_connection_id=other)
         for other in ("second", None)
     ]
-    covered = await store.covered_days([others[0], wanted, others[1], wanted])
+    covered = await store.coverage.covered_days([others[0], wanted, others[1], wanted])
     assert [[row.day for row in rows] for rows in covered] == [[], [day], [], [day]]
     assert [rows[0].updated_at for rows in covered if rows] == [START, START]

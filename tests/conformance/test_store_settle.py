@@ -12,9 +12,8 @@ from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason, Summary
 from headgate.model.states import JOB, JobEdge, JobState
-from headgate.ports.jobs.store import Store
-from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.changes import CASES, CHUNK, DAY, NOW, WORN
+from tests.store_bundles import SqlStores, Stores
 from tests.stores import claim_ids, in_state, kinds, rewrite, run_one, settled
 
 
@@ -28,19 +27,19 @@ def test_every_constructor_has_a_case() -> None:
     assert made == set(CASES)
 
 
-async def worn(store: Store, job: Job) -> Job:
+async def worn(store: Stores, job: Job) -> Job:
     """The job with every counter up, in the row too."""
     await rewrite(store, msgspec.structs.replace(job, **WORN, summary=Summary()))
-    return await store.get(job.id)
+    return await store.jobs.get(job.id)
 
 
-def _turn(store: Store, before: Job) -> int | None:
+def _turn(store: Stores, before: Job) -> int | None:
     # On DynamoDB the queues outside are fair, so jobs have no turns.
-    return (before.turn or 0) + 1 if isinstance(store, SqlStore) else None
+    return (before.turn or 0) + 1 if isinstance(store, SqlStores) else None
 
 
 async def test_a_change_makes_of_the_row_what_its_constructor_says(
-    store: Store, clock: ManualClock
+    store: Stores, clock: ManualClock
 ) -> None:
     for name, case in CASES.items():
         # Given a job that has seen much, in a state that the change starts from
@@ -53,7 +52,7 @@ async def test_a_change_makes_of_the_row_what_its_constructor_says(
         after = await settled(store, wanted)
 
         # Then the answer is what the store holds
-        assert after == await store.get(before.id), name
+        assert after == await store.jobs.get(before.id), name
         # And the row has become what the constructor says, and nothing else has changed
         target, at_once = wanted.edge.target, wanted.wake == timedelta(0)
         expected = msgspec.structs.replace(
@@ -72,7 +71,7 @@ async def test_a_change_makes_of_the_row_what_its_constructor_says(
         assert msgspec.to_builtins(after) == msgspec.to_builtins(expected), name
         # And one event tells of it
         assert await kinds(store, before.id) == [*told, wanted.event]
-        [*_, event] = await store.events(before.id, after=0, limit=100)
+        [*_, event] = await store.events.list_events(before.id, after=0, limit=100)
         assert (event.job_id, event.at, event.data) == (before.id, NOW, case.data)
 
         # And it is due at once where it may go on at once; a probe goes to those that look for one
@@ -81,7 +80,7 @@ async def test_a_change_makes_of_the_row_what_its_constructor_says(
         clock.advance(-10)
 
 
-async def test_a_change_takes_effect_only_from_the_states_of_its_edge(store: Store) -> None:
+async def test_a_change_takes_effect_only_from_the_states_of_its_edge(store: Stores) -> None:
     for edge, source in itertools.product(JobEdge, JobState):
         if edge is JobEdge.CLAIM:
             continue
@@ -92,7 +91,7 @@ async def test_a_change_takes_effect_only_from_the_states_of_its_edge(store: Sto
         wanted = next(each for each in made if each.edge.name == edge)
 
         # When it is applied
-        after = await store.settle(wanted)
+        after = await store.jobs.settle(wanted)
 
         # Then it took effect where the table allows it, or where a cancel made it into its own end
         redirected = source is JobState.CANCELLING and edge in (
@@ -106,12 +105,12 @@ async def test_a_change_takes_effect_only_from_the_states_of_its_edge(store: Sto
             assert after.state is target, (edge, source)
         else:
             assert after is None, (edge, source)
-            assert await store.get(job.id) == job, (edge, source)
+            assert await store.jobs.get(job.id) == job, (edge, source)
         # And nothing waits when the next begins
         await claim_ids(store, 1)
 
 
-async def test_the_last_day_given_up_ends_the_job_with_gaps(store: Store) -> None:
+async def test_the_last_day_given_up_ends_the_job_with_gaps(store: Stores) -> None:
     running = await run_one(store)
 
     ended = await settled(store, change.skip(running, CHUNK, error="bad", day=DAY, last=True))

@@ -12,11 +12,11 @@ from sqlalchemy import Connection, event
 from headgate.base.errors import ActiveJobExists, KeyReused
 from headgate.model.job import Job, JobParams, Lane, Mode
 from headgate.model.states import JOB
-from headgate.ports.jobs.store import JobFilter, NewJob, Store
-from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.store import JobFilter
+from headgate.ports.jobs.submission import NewJob, SubmitOutcome, SubmitStatus
 from headgate.store.sql.jobs import submit_many as bulk_submit
-from headgate.store.sql.jobs.store import SqlStore
 from tests.conformance.databases import others
+from tests.store_bundles import SqlStores, Stores
 from tests.stores import (
     START,
     SYNCS,
@@ -36,14 +36,14 @@ def statuses(outcomes: Sequence[SubmitOutcome]) -> list[SubmitStatus]:
     return [outcome.status for outcome in outcomes]
 
 
-async def stored(store: Store) -> list[Job]:
-    return sorted(await store.list_jobs(JobFilter(), limit=5000), key=lambda job: job.id)
+async def stored(store: Stores) -> list[Job]:
+    return sorted(await store.jobs.list_jobs(JobFilter(), limit=5000), key=lambda job: job.id)
 
 
-async def alone(store: Store, wanted: NewJob) -> SubmitOutcome:
+async def alone(store: Stores, wanted: NewJob) -> SubmitOutcome:
     """What becomes of a request that comes alone."""
     try:
-        submitted = await store.submit(wanted)
+        submitted = await store.jobs.submit(wanted)
     except ActiveJobExists as error:
         return SubmitOutcome(ACTIVE, error.job_id)
     except KeyReused as error:
@@ -51,7 +51,7 @@ async def alone(store: Store, wanted: NewJob) -> SubmitOutcome:
     return SubmitOutcome(CREATED if submitted.created else EXISTING, submitted.job.id)
 
 
-async def test_a_job_of_many_is_like_one_that_was_submitted_alone(store: Store) -> None:
+async def test_a_job_of_many_is_like_one_that_was_submitted_alone(store: Stores) -> None:
     # Given a request with every field set, the same for another connection, and one that waits
     fields = {
         "mode": Mode.HISTORY,
@@ -71,38 +71,38 @@ async def test_a_job_of_many_is_like_one_that_was_submitted_alone(store: Store) 
     delayed = new_job(delay_s=90)
 
     # When these come in a batch
-    outcomes = await store.submit_many([wanted, delayed])
+    outcomes = await store.jobs.submit_many([wanted, delayed])
 
     # Then the first two differ in nothing but their names and turns
     assert list(outcomes) == [SubmitOutcome(CREATED, each.id) for each in (wanted, delayed)]
-    job = await store.get(wanted.id)
+    job = await store.jobs.get(wanted.id)
     for field in Job.__struct_fields__:
         if field not in ("id", "user_id", "connection_id", "turn"):
             assert getattr(job, field) == getattr(single, field), field
-    if isinstance(store, SqlStore):
+    if isinstance(store, SqlStores):
         assert (single.turn, job.turn) == (1, 2)
-    [first] = await store.events(single.id, after=0, limit=10)
-    [event] = await store.events(job.id, after=0, limit=10)
+    [first] = await store.events.list_events(single.id, after=0, limit=10)
+    [event] = await store.events.list_events(job.id, after=0, limit=10)
     assert (event.kind, event.at, event.data) == (first.kind, first.at, first.data)
     # And the last wakes after its delay
-    asleep = await store.get(delayed.id)
+    asleep = await store.jobs.get(delayed.id)
     assert (asleep.wake_at, asleep.turn) == (START + timedelta(seconds=90), None)
 
 
 @pytest.mark.parametrize("count", [1, 30, 127, 129, 1000])
 async def test_a_batch_of_any_size_is_stored_whole_and_answered_in_its_order(
-    store: Store, count: int
+    store: Stores, count: int
 ) -> None:
     # Given connections whose order is another than that of the requests
     wanted = [new_job(connection_id=f"c{n * 7919 % 10_007}", key=f"k{n}") for n in range(count)]
 
-    outcomes = await store.submit_many(wanted)
+    outcomes = await store.jobs.submit_many(wanted)
 
     assert list(outcomes) == [SubmitOutcome(CREATED, new.id) for new in wanted]
     assert [job.id for job in await stored(store)] == [new.id for new in wanted]
 
 
-async def test_each_request_meets_what_is_stored_and_those_before_it(store: Store) -> None:
+async def test_each_request_meets_what_is_stored_and_those_before_it(store: Stores) -> None:
     # Given a job under a key, and one that is active
     keyed = await submit_one(store, key="k1", connection_id="c1")
     active = await submit_one(store, connection_id="c2")
@@ -124,7 +124,7 @@ async def test_each_request_meets_what_is_stored_and_those_before_it(store: Stor
         # The key of another user.
         new_job(key="k1", user_id="user_2", connection_id="c8"),
     ]
-    outcomes = await store.submit_many(wanted)
+    outcomes = await store.jobs.submit_many(wanted)
 
     # Then each is answered in its place
     answers = [(outcome.status, outcome.job_id, outcome.field) for outcome in outcomes]
@@ -150,7 +150,7 @@ async def test_each_request_meets_what_is_stored_and_those_before_it(store: Stor
         assert await kinds(store, job_id) == ["submitted"]
 
 
-async def test_many_at_once_fare_as_one_after_another(store: Store) -> None:
+async def test_many_at_once_fare_as_one_after_another(store: Stores) -> None:
     # Given requests of few users with few keys and connections, so that most meet another
     def requests(prefix: str) -> list[NewJob]:
         return [
@@ -173,21 +173,21 @@ async def test_many_at_once_fare_as_one_after_another(store: Store) -> None:
 
     # When they come one after another, and others like them together
     singly = [await alone(store, each) for each in requests("one")]
-    together = await store.submit_many(requests("all"))
+    together = await store.jobs.submit_many(requests("all"))
 
     # Then they are answered alike, each kind of answer among them
     assert list(map(unnamed, together)) == list(map(unnamed, singly))
     assert set(statuses(together)) == set(SubmitStatus)
 
 
-async def test_a_key_stands_for_its_job_and_an_ended_job_makes_room(store: Store) -> None:
+async def test_a_key_stands_for_its_job_and_an_ended_job_makes_room(store: Stores) -> None:
     for state, together in product(JOB.terminal, (True, False)):
         name = f"{state} {together}"
         ended = await in_state(store, state, key=name, connection_id=name)
 
         wanted = [new_job(key=name, connection_id=name), new_job(connection_id=name)]
         if together:
-            first, second = await store.submit_many(wanted)
+            first, second = await store.jobs.submit_many(wanted)
         else:
             first, second = [await alone(store, each) for each in wanted]
 
@@ -196,18 +196,18 @@ async def test_a_key_stands_for_its_job_and_an_ended_job_makes_room(store: Store
         await claim_ids(store, 1)
 
 
-async def test_a_repeated_batch_writes_nothing(store: Store) -> None:
+async def test_a_repeated_batch_writes_nothing(store: Stores) -> None:
     def batch() -> list[NewJob]:
         count = 200 if is_sql(store) else 40
         return [new_job(key=f"k{n}", connection_id=f"c{n}") for n in range(count)]
 
-    before = await store.submit_many(batch())
+    before = await store.jobs.submit_many(batch())
     jobs = await stored(store)
 
-    again = await store.submit_many(batch())
+    again = await store.jobs.submit_many(batch())
 
     assert list(again) == [SubmitOutcome(EXISTING, outcome.job_id) for outcome in before]
-    assert list(await store.submit_many([])) == []
+    assert list(await store.jobs.submit_many([])) == []
     assert await stored(store) == jobs
 
 
@@ -215,7 +215,7 @@ async def test_a_repeated_batch_writes_nothing(store: Store) -> None:
 
 
 async def test_jobs_of_a_user_take_consecutive_turns_after_those_that_wait(
-    sql_store: SqlStore,
+    sql_store: SqlStores,
 ) -> None:
     # Given a user with two waiting jobs, and one whose jobs come in one batch with theirs
     await submit_one(sql_store, user_id="ann")
@@ -231,35 +231,35 @@ async def test_jobs_of_a_user_take_consecutive_turns_after_those_that_wait(
         new_job(user_id="ann"),
     ]
 
-    await sql_store.submit_many(wanted)
+    await sql_store.jobs.submit_many(wanted)
 
     # Then each lane counts for itself, and who sleeps or is another application's has no turn
     turns = {job.id: job.turn for job in await stored(sql_store)}
     assert [turns[new.id] for new in wanted] == [3, 2, None, 2, 3, None, 4]
 
 
-async def test_a_request_without_a_job_takes_no_turn(sql_store: SqlStore) -> None:
+async def test_a_request_without_a_job_takes_no_turn(sql_store: SqlStores) -> None:
     await submit_one(sql_store, user_id="bob", connection_id="c", key="k", lane=Lane.HOT)
     refused = [new_job(user_id="ann", connection_id="c") for _ in range(10)]
     known = [new_job(user_id="bob", connection_id="c", key="k") for _ in range(10)]
     mine, theirs = new_job(user_id="ann"), new_job(user_id="bob")
 
-    outcomes = await sql_store.submit_many([*refused, *known, mine, theirs])
+    outcomes = await sql_store.jobs.submit_many([*refused, *known, mine, theirs])
 
     assert statuses(outcomes) == [ACTIVE] * 10 + [EXISTING] * 10 + [CREATED] * 2
     turns = {job.id: job.turn for job in await stored(sql_store)}
     assert turns[mine.id] == turns[theirs.id] == 1
 
 
-async def test_a_large_batch_of_one_user_does_not_make_others_wait(sql_store: SqlStore) -> None:
+async def test_a_large_batch_of_one_user_does_not_make_others_wait(sql_store: SqlStores) -> None:
     # Given a user with many jobs, of which the first is being served
     many = [new_job(user_id="ann") for _ in range(20)]
-    await sql_store.submit_many(many)
+    await sql_store.jobs.submit_many(many)
     assert await claim_ids(sql_store, 1) == [many[0].id]
 
     # When another user comes with two
     few = [new_job(user_id="bob") for _ in range(2)]
-    await sql_store.submit_many(few)
+    await sql_store.jobs.submit_many(few)
 
     # Then the two users take turns
     claimed = await claim_ids(sql_store, 5)
@@ -271,7 +271,7 @@ async def test_a_large_batch_of_one_user_does_not_make_others_wait(sql_store: Sq
 
 
 async def test_of_the_same_batch_sent_many_times_at_once_each_job_is_made_once(
-    make_database: MakeDatabase, sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    make_database: MakeDatabase, sql_store: SqlStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = []
     submit = bulk_submit.submit_many
@@ -291,9 +291,9 @@ async def test_of_the_same_batch_sent_many_times_at_once_each_job_is_made_once(
 
     # When all are submitted at the same time
     async with others(make_database, 3) as elsewhere:
-        stores = [sql_store, *(SqlStore(each, SYNCS) for each in elsewhere)]
+        stores = [sql_store, *(SqlStores(each, SYNCS) for each in elsewhere)]
         answers = await asyncio.gather(
-            *(one.submit_many(batch) for one, batch in zip(stores, batches, strict=True))
+            *(one.jobs.submit_many(batch) for one, batch in zip(stores, batches, strict=True))
         )
 
     # Then every key has one job, which all are told
@@ -308,7 +308,7 @@ async def test_of_the_same_batch_sent_many_times_at_once_each_job_is_made_once(
 
 
 async def test_what_was_decided_by_a_job_that_lost_a_race_is_decided_anew(
-    sql_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    sql_store: SqlStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a job that another request has stored since this one looked
     winner = await submit_one(sql_store, connection_id="c", key="theirs")
@@ -323,7 +323,7 @@ async def test_what_was_decided_by_a_job_that_lost_a_race_is_decided_anew(
 
     # When several requests are for the same connection
     wanted = [new_job(connection_id="c", key=key) for key in ("a", "a", "b")]
-    outcomes = await sql_store.submit_many(wanted)
+    outcomes = await sql_store.jobs.submit_many(wanted)
 
     # Then all are told of that job, and none of one that was never stored
     assert looks == 2
@@ -331,7 +331,7 @@ async def test_what_was_decided_by_a_job_that_lost_a_race_is_decided_anew(
 
 
 async def test_jobs_are_inserted_in_one_order_whatever_the_order_of_the_requests(
-    sql_store: SqlStore,
+    sql_store: SqlStores,
 ) -> None:
     # Given requests in no order, and somebody who listens to the statements
     asked = [new_job(connection_id=f"c{n}") for n in (3, 1, 2, 0)]
@@ -356,7 +356,7 @@ async def test_jobs_are_inserted_in_one_order_whatever_the_order_of_the_requests
 
 
 async def test_batches_that_cross_each_other_in_keys_and_connections_all_end(
-    make_database: MakeDatabase, sql_store: SqlStore
+    make_database: MakeDatabase, sql_store: SqlStores
 ) -> None:
     # Given two batches in which the same keys stand for other connections, in the other order
     count = 40
@@ -367,7 +367,7 @@ async def test_batches_that_cross_each_other_in_keys_and_connections_all_end(
     ]
     async with others(make_database) as [other]:
         answers = await asyncio.gather(
-            sql_store.submit_many(one), SqlStore(other, SYNCS).submit_many(two)
+            sql_store.jobs.submit_many(one), SqlStores(other, SYNCS).jobs.submit_many(two)
         )
 
     # Then each key has one job, and who lost is told that the key was used for another request
@@ -378,12 +378,12 @@ async def test_batches_that_cross_each_other_in_keys_and_connections_all_end(
         assert set(statuses(outcomes)) <= {CREATED, REFUSED}
 
 
-async def test_a_batch_meets_single_requests_for_the_same_connections(store: Store) -> None:
+async def test_a_batch_meets_single_requests_for_the_same_connections(store: Stores) -> None:
     batch = [new_job(connection_id=f"c{n}") for n in range(100)]
     singles = [new_job(connection_id=f"c{n}") for n in range(0, 100, 5)]
 
     outcomes, *answers = await asyncio.gather(
-        store.submit_many(batch), *(alone(store, each) for each in singles)
+        store.jobs.submit_many(batch), *(alone(store, each) for each in singles)
     )
 
     jobs = {job.connection_id: job.id for job in await stored(store)}

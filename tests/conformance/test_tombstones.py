@@ -20,7 +20,6 @@ from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.items import rows as item_rows
 from headgate.store.sql.items.retention import TOMBSTONES_KEPT
 from headgate.store.sql.items.store import SqlItems
-from headgate.store.sql.jobs.store import SqlStore
 from tests import stores
 from tests.conformance.chunks import bring
 from tests.conformance.databases import on_postgres, under_way
@@ -34,6 +33,7 @@ from tests.conformance.test_items import (
     registered,
     settled,
 )
+from tests.store_bundles import SqlStores
 from tests.stores import new_job, run_one, tally, until_one_waits
 
 ONE = Record("1", {"name": "Morning Run"})
@@ -50,8 +50,8 @@ def deletion_of_record(job: Job, key: str) -> Deletion:
     )
 
 
-async def keys(store: SqlStore, job: Job) -> list[str]:
-    found = await store.records(job.sync, job.connection_id, limit=100)
+async def keys(store: SqlStores, job: Job) -> list[str]:
+    found = await store.records.list_records(job.sync, job.connection_id, limit=100)
     return [record.key for record in found]
 
 
@@ -150,7 +150,7 @@ async def test_tombstones_go_with_their_connection(items: SqlItems, database: Da
 
 
 async def test_records_are_deleted_with_the_items_and_stay_deleted(
-    sql_store: SqlStore, items: SqlItems, clock: ManualClock
+    sql_store: SqlStores, items: SqlItems, clock: ManualClock
 ) -> None:
     # Given records of a job, and one of another connection under the same key
     job = await bring(sql_store, await run_one(sql_store), ONE, TWO)
@@ -173,7 +173,7 @@ async def test_records_are_deleted_with_the_items_and_stay_deleted(
 
 
 async def test_a_deleted_record_that_its_provider_reports_as_gone_stays_deleted(
-    sql_store: SqlStore, items: SqlItems
+    sql_store: SqlStores, items: SqlItems
 ) -> None:
     # Given a record that was deleted, and then a chunk that says that it is gone at its provider
     job = await bring(sql_store, await run_one(sql_store), ONE, TWO)
@@ -221,12 +221,12 @@ async def test_what_is_being_deleted_is_not_registered(
 
 @on_postgres
 async def test_a_deletion_takes_the_records_of_a_chunk_that_is_being_committed(
-    sql_store: SqlStore, items: SqlItems, database: PostgresDatabase, store_url: str
+    sql_store: SqlStores, items: SqlItems, database: PostgresDatabase, store_url: str
 ) -> None:
     job = await run_one(sql_store)
     wanted = job_change.advance(job, tally(), {}), ChunkWork(records=[ONE])
     moment = database.moment()
-    async with under_way(database, lambda tx: sql_store.settle_in(tx, moment, [wanted])):
+    async with under_way(database, lambda tx: sql_store.jobs.settle_in(tx, moment, [wanted])):
         deleting = asyncio.create_task(items.delete(deletion_of_record(job, "1")))
         await until_one_waits(store_url)
 
@@ -236,7 +236,7 @@ async def test_a_deletion_takes_the_records_of_a_chunk_that_is_being_committed(
 
 @on_postgres
 async def test_deletions_do_not_hold_up_a_job_that_waits_for_a_worker(
-    sql_store: SqlStore, items: SqlItems, database: PostgresDatabase
+    sql_store: SqlStores, items: SqlItems, database: PostgresDatabase
 ) -> None:
     [job] = await stores.submit_all(sql_store, [new_job()])
     moment, gone = database.moment(), deletion_of_record(job, "1")

@@ -16,8 +16,8 @@ from headgate.ports.people.users import UserStore
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.people.users import SqlUsers
 from headgate.store.sql.tables import users as table
-from tests.conformance.databases import Stores
 from tests.conformance.test_connections import new, renewal
+from tests.store_bundles import Stores
 from tests.stores import START
 
 

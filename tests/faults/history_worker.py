@@ -45,7 +45,7 @@ def application() -> App:
 
 def with_crash_points(app: App) -> App:
     """The same, with crash points behind its transport and before its store."""
-    transport, settle = app._runtime.transport, app._store.settle
+    transport, settle = app._runtime.transport, app._runtime.jobs.settle
     assert transport is not None
     send = transport.send
 
@@ -60,7 +60,7 @@ def with_crash_points(app: App) -> App:
         return await settle(*args, **named)
 
     transport.send = send_or_crash  # type: ignore[method-assign]
-    app._store.settle = settle_or_crash  # type: ignore[method-assign]
+    app._runtime.jobs.settle = settle_or_crash  # type: ignore[method-assign]
     return app
 
 

@@ -19,7 +19,7 @@ from headgate.store.sql.budgets.limiter import SqlLimiter
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.items.store import SqlItems
-from headgate.store.sql.jobs.store import SqlStore
+from tests.store_bundles import SqlStores
 
 COLLECTION = "locked"
 #: What the application runs. `tests.stores` says so too, but imports all that there is to import.
@@ -30,9 +30,9 @@ BUDGET = Budget("locked", [Limit(100, per="day")], paced=False)
 
 async def settle_job(database: Database) -> object:
     """Claim a job, and put it off."""
-    store = SqlStore(database, SYNCS)
-    [job] = (await store.claim(Lane.COLD, worker="frozen", limit=1, lease=LEASE)).jobs
-    return await store.settle(change.release(job))
+    store = SqlStores(database, SYNCS)
+    [job] = (await store.jobs.claim(Lane.COLD, worker="frozen", limit=1, lease=LEASE)).jobs
+    return await store.jobs.settle(change.release(job))
 
 
 async def spend(database: Database) -> object:
@@ -53,7 +53,7 @@ async def settle_item(database: Database) -> object:
 
 async def prune(database: Database) -> object:
     """Delete every event."""
-    return await SqlStore(database, SYNCS).prune_events(older_than=timedelta(0), limit=10)
+    return await SqlStores(database, SYNCS).events.prune_events(older_than=timedelta(0), limit=10)
 
 
 OPERATIONS: dict[str, Callable[[Database], Awaitable[object]]] = {

@@ -25,10 +25,10 @@ from headgate.ports.items import NewItem
 from headgate.ports.jobs.store import JobFilter
 from headgate.store.sql.engine.postgres import LOCK_S_MAX, SILENT_S_MAX, PostgresDatabase
 from headgate.store.sql.items.store import SqlItems
-from headgate.store.sql.jobs.store import SqlStore
 from tests import processes, stores
 from tests.faults.freezing_proxy import FreezeAt, freezing
 from tests.faults.lock_worker import COLLECTION, OPERATIONS, SYNCS
+from tests.store_bundles import SqlStores
 
 #: A client that says nothing for so long is frozen; a lock is waited for so long at a time.
 SILENT_S, LOCK_S = 0.5, 0.2
@@ -70,7 +70,7 @@ async def url(postgres_address: str) -> str:
     """A database with one of everything that can be locked."""
     url = postgres_address
     async with opened(url) as database:
-        await stores.submit_one(SqlStore(database, SYNCS), connection_id="c")
+        await stores.submit_one(SqlStores(database, SYNCS), connection_id="c")
         item = NewItem(
             id="item",
             collection=COLLECTION,
@@ -93,7 +93,7 @@ async def opened(url: str, *, silent_s: float = SILENT_S) -> AsyncIterator[Postg
 
 def rescuer_of(database: PostgresDatabase) -> Rescuer:
     app = App(database, clock=SystemClock())
-    claims = ActiveClaims(app._store, app.clock)
+    claims = ActiveClaims(app._runtime.jobs, app.clock)
     return Rescuer(app._runtime, leased_work(app._runtime, claims), lease_s=60.0)
 
 
@@ -172,7 +172,7 @@ async def test_a_sweep_frees_every_lock_of_a_frozen_worker(
 
         # Then the lock is free, and the worker's operation never happened
         await wakes_refused(worker)
-        [job] = await SqlStore(database, SYNCS).list_jobs(JobFilter(), limit=10)
+        [job] = await SqlStores(database, SYNCS).jobs.list_jobs(JobFilter(), limit=10)
         was_claimed = operation == "settle_job"
         assert job.state is (JobState.RUNNING if was_claimed else JobState.PENDING)
 
@@ -187,9 +187,9 @@ async def test_whoever_waits_for_a_frozen_workers_lock_gets_it(url: str, operati
             if operation == "spend":
                 await OPERATIONS["spend"](database)
             else:
-                store = SqlStore(database, SYNCS)
-                [job] = await store.list_jobs(JobFilter(), limit=10)
-                held = await store.extend([Claim(job.id, job.token)], lease=stores.LEASE)
+                store = SqlStores(database, SYNCS)
+                [job] = await store.jobs.list_jobs(JobFilter(), limit=10)
+                held = await store.jobs.extend([Claim(job.id, job.token)], lease=stores.LEASE)
                 assert held == {job.id: JobState.RUNNING}
 
         # Then it waits for no longer than it takes to see that the first is frozen

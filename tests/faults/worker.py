@@ -76,7 +76,7 @@ def application() -> App:
             grace_s=10.0,
         ),
     )
-    claim, settle = app._store.claim, app._store.settle
+    claim, settle = app._runtime.jobs.claim, app._runtime.jobs.settle
 
     async def claim_or_crash(*args: Any, **named: Any) -> Any:
         claimed = await claim(*args, **named)
@@ -90,8 +90,8 @@ def application() -> App:
         crash_point("after_settle")
         return settled
 
-    app._store.claim = claim_or_crash  # type: ignore[method-assign]
-    app._store.settle = settle_or_crash  # type: ignore[method-assign]
+    app._runtime.jobs.claim = claim_or_crash  # type: ignore[method-assign]
+    app._runtime.jobs.settle = settle_or_crash  # type: ignore[method-assign]
     return app
 
 

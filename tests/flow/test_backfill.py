@@ -465,13 +465,13 @@ async def test_others_are_set_free_only_by_a_probe_that_its_destination_answered
 
     app = await world.app(sync(ScriptedSource(read, "watch"), shelf))
     freed: list[str] = []
-    release = app._store.release_provider
+    release = app._runtime.breakers.release_provider
 
     async def released(provider: str, **more: Any) -> int:
         freed.append(provider)
         return await release(provider, **more)
 
-    app._store.release_provider = released  # type: ignore[method-assign]
+    app._runtime.breakers.release_provider = released  # type: ignore[method-assign]
     await app.supervisor().start()
     jobs = [
         (await app.jobs.submit(asked(destination="shelf", user_id=user))).job
@@ -532,7 +532,7 @@ async def test_what_went_to_another_account_is_not_held_for_this_one(world: Worl
             now=world.clock.now(),
         )
         new = msgspec.structs.replace(new, destination_connection_id=account)
-        job = await app._store.submit(await plan_days(app._runtime, new, Reprocess.FAILED))
+        job = await app._runtime.jobs.submit(await plan_days(app._runtime, new, Reprocess.FAILED))
         await world.until(app, job.job.id)
 
     # Ten days to the first, ten to the second, and then there is nothing left to do

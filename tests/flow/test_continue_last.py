@@ -80,7 +80,7 @@ async def test_a_cancelled_job_is_continued_with_the_pages_that_are_left(world: 
     assert done.state is JobState.SUCCESS
     assert [ctx.cursor for ctx in source.calls[read_before:]] == [2, 3]
     assert done.summary.counts == {"pages": 4}
-    assert await app._store.high_water("notes", "ada") == 3
+    assert await app._runtime.records.high_water("notes", "ada") == 3
 
     # And after a success there is nothing to continue, nor behind one that is ignored
     with pytest.raises(IllegalTransition, match="reached a checkpoint"):

@@ -283,7 +283,7 @@ async def test_a_job_that_never_holds_still_is_a_conflict_in_the_end(
         nonlocal tries
         tries += 1
 
-    monkeypatch.setattr(app._store, "settle", lose)
+    monkeypatch.setattr(app._runtime.jobs, "settle", lose)
 
     # When somebody pauses it
     with pytest.raises(Conflict, match="keeps changing"):

@@ -317,7 +317,10 @@ async def test_a_chunk_that_fails_half_way_again_and_again_is_given_up(
     assert len(source.calls) < 100
     if mode is Mode.HISTORY:
         assert (job.state, job.summary.days_failed) == (JobState.SUCCESS, 1)
-        assert (job.summary.records, await app._store.high_water("halves", "ada")) == (0, None)
+        assert (job.summary.records, await app._runtime.records.high_water("halves", "ada")) == (
+            0,
+            None,
+        )
     else:
         assert job.state is JobState.FAILED
     assert [record.key for record in await app.records.list("halves", "ada")] == ["half"]

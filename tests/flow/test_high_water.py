@@ -75,7 +75,7 @@ async def run(world: World, app: App, mode: str = "since", **more: Any) -> Job:
 
 async def mark(app: App, sync: str = "letters") -> Json:
     """The mark that is stored."""
-    return await app._store.high_water(sync, "ada")
+    return await app._runtime.records.high_water(sync, "ada")
 
 
 @with_world

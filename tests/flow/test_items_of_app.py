@@ -124,7 +124,7 @@ async def test_a_reset_at_a_source_without_accounts_needs_no_sign_in(world: Worl
 async def asleep(app: App, reason: Reason) -> Job:
     """The job of an item that was reset before, put to sleep for an hour."""
     [queued] = await app.jobs.list()
-    claim = await app._store.claim(
+    claim = await app._runtime.jobs.claim(
         queued.lane, worker="worker", limit=1, lease=timedelta(seconds=60)
     )
     [job] = claim.jobs
@@ -133,7 +133,7 @@ async def asleep(app: App, reason: Reason) -> Job:
         Reason.RESCUED: change.rescue(job, after=HOUR),
         Reason.DEFERRED: change.defer(job, after=HOUR, reason=Reason.DEFERRED, note="later"),
     }[reason]
-    after = await app._store.settle(slept)
+    after = await app._runtime.jobs.settle(slept)
     assert after is not None and (after.reason, after.turn) == (reason, None)
     return after
 

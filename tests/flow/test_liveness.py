@@ -135,7 +135,7 @@ async def test_a_worker_looks_as_long_as_a_sweep_finds_claims(
     busy = await world.app(Sync(name="slow", source=ScriptedSource(taking(110))))
     # Whose own lease may be shorter, and who may have old jobs without end to delete
     idle = await world.app(worker=lanes(lease_s=lease_s, keep_jobs=timedelta(days=1)))
-    monkeypatch.setattr(idle._store, "prune_jobs", prune)
+    monkeypatch.setattr(idle._runtime.jobs, "prune_jobs", prune)
     await busy.jobs.submit("slow", user_id="ada")
     await world.loop.host("busy").spawn(busy.supervisor().start())
     await idle.supervisor().start()

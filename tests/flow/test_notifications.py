@@ -411,7 +411,7 @@ async def test_without_settings_nothing_is_looked_up(
 
     await place.fails(Forbidden("no"))
     await place.run(mode="history")
-    assert await place.app._store.tell_paused(limit=1) == 0
+    assert place.app._runtime.notifications is None
     assert place.app.notifications.settings is None
 
 

@@ -32,7 +32,7 @@ from headgate.model.states import DeliveryState
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX
 from headgate.ports.outbox import DeliveryFilter
 from headgate.ports.signal import OUTBOX
-from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.jobs.store import SqlJobs
 from headgate.store.sql.tables import messages
 from tests.flow.test_drain import DOWN, NEVER, WRONG_KEY, names
 from tests.outboxes import LOCAL, TOPIC, PostOffice, ScriptedSender, in_post_office, target
@@ -813,7 +813,7 @@ async def test_messages_of_a_chunk_that_fails_are_not_enqueued(
 ) -> None:
     # Given a store that refuses the first chunk twice
     app, sender = await application(world, Sync(name="pages", source=two_pages()))
-    settle, left = cast(SqlStore, app._store).settle_in, [2]
+    settle, left = cast(SqlJobs, app._runtime.jobs).settle_in, [2]
 
     def refusing(tx: Any, now: Any, batch: Any) -> Any:
         settled = settle(tx, now, batch)
@@ -821,7 +821,7 @@ async def test_messages_of_a_chunk_that_fails_are_not_enqueued(
             raise Transient("the disk is full")
         return settled
 
-    monkeypatch.setattr(app._store, "settle_in", refusing)
+    monkeypatch.setattr(app._runtime.jobs, "settle_in", refusing)
     await app.supervisor().start()
     job_id = await run_job(world, app, JobState.PENDING)
     await world.clock.sleep(0.5)

@@ -15,7 +15,7 @@ from headgate.flow.records import service as records
 from headgate.flow.records.export import ExportFormat, export
 from headgate.flow.records.view import RecordView, read_cursor, shorten
 from headgate.model.record import RecordCounts
-from headgate.ports.jobs.store import RecordFilter
+from headgate.ports.records.store import RecordFilter
 from tests.worlds import ScriptedSource, World, with_world
 
 ALL = RecordFilter(sync="notes")

@@ -148,7 +148,7 @@ async def test_a_worker_that_gets_its_own_job_again_ends_what_it_did_before(
     job = await submit(app, days=1)
     await app.supervisor().start()
     await world.clock.sleep(1)
-    monkeypatch.setattr(app._store, "extend", extend)
+    monkeypatch.setattr(app._runtime.jobs, "extend", extend)
 
     # When its lease ends, and the same worker claims the job again and finishes it
     job = await world.until(app, job.id)
@@ -267,7 +267,7 @@ class LossyStore:
 
     def __init__(self, app: App, monkeypatch: pytest.MonkeyPatch, *, edge: JobEdge) -> None:
         self.lost = 0
-        real = app._store.settle
+        real = app._runtime.jobs.settle
 
         async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
             after = await real(change, work)
@@ -276,7 +276,7 @@ class LossyStore:
                 raise StoreUnavailable
             return after
 
-        monkeypatch.setattr(app._store, "settle", settle)
+        monkeypatch.setattr(app._runtime.jobs, "settle", settle)
 
 
 @pytest.mark.parametrize("edge", [JobEdge.ADVANCE, JobEdge.REST, JobEdge.SUCCEED])
@@ -303,7 +303,7 @@ async def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
 ) -> None:
     source = ScriptedSource(slow_day)
     app = await world.app(Sync(name="history", source=source))
-    settle = app._store.settle
+    settle = app._runtime.jobs.settle
     refused = 0
 
     async def refuse_once(change: JobChange, work: ChunkWork | None = None) -> Job | None:
@@ -313,7 +313,7 @@ async def test_a_chunk_that_the_store_refuses_is_a_failed_chunk(
             raise StoreError("the database refused: unsupported character")
         return await settle(change, work)
 
-    monkeypatch.setattr(app._store, "settle", refuse_once)
+    monkeypatch.setattr(app._runtime.jobs, "settle", refuse_once)
     job = await submit(app, days=2)
     await app.supervisor().start()
     job = await world.until(app, job.id)

@@ -48,7 +48,7 @@ async def test_a_worker_starts_though_the_store_is_away_and_is_known_when_it_is_
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, job = await started(world, pages(1, seconds=1), grace_s=20)
-    refresh, left = app._store.refresh_worker, [1]
+    refresh, left = app._runtime.workers.refresh_worker, [1]
 
     async def refreshed(*args: Any, **named: Any) -> None:
         if left[0]:
@@ -56,7 +56,7 @@ async def test_a_worker_starts_though_the_store_is_away_and_is_known_when_it_is_
             raise StoreUnavailable
         await refresh(*args, **named)
 
-    monkeypatch.setattr(app._store, "refresh_worker", refreshed)
+    monkeypatch.setattr(app._runtime.workers, "refresh_worker", refreshed)
 
     await app.supervisor().start()
 

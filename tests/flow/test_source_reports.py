@@ -142,7 +142,7 @@ async def test_a_page_whose_commit_lost_its_answer_counts_once(
 ) -> None:
     # Given a store that does the first try of every write, and loses the answer
     app = await world.app(Sync(name="notes", source=ScriptedSource(three_pages)))
-    real, tried = app._store.settle, set[str]()
+    real, tried = app._runtime.jobs.settle, set[str]()
 
     async def settle(change: JobChange, work: ChunkWork | None = None) -> Job | None:
         after = await real(change, work)
@@ -151,7 +151,7 @@ async def test_a_page_whose_commit_lost_its_answer_counts_once(
             raise StoreUnavailable
         return after
 
-    monkeypatch.setattr(app._store, "settle", settle)
+    monkeypatch.setattr(app._runtime.jobs, "settle", settle)
     job = await submit(app)
     await app.supervisor().start()
 

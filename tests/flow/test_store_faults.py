@@ -10,7 +10,7 @@ from headgate.base.errors import FaultKind, StoreFault
 from headgate.flow.leases.claims import ActiveClaims
 from headgate.flow.leases.recover import leased_work
 from headgate.store.sql.engine.database import FAULT_S
-from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.jobs.store import SqlJobs
 from tests.stores import raises_fault
 from tests.worlds import ScriptedSource, World, with_world
 
@@ -62,10 +62,10 @@ async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(worl
     app = await world.app(Sync(name="pages", source=ScriptedSource(read_much)))
     job = (await app.jobs.submit("pages", user_id="ada")).job
     rt = app._runtime
-    await rt.store.claim(job.lane, worker="lost", limit=1, lease=timedelta(seconds=60))
+    await rt.jobs.claim(job.lane, worker="lost", limit=1, lease=timedelta(seconds=60))
     await world.clock.sleep(61)
-    assert isinstance(rt.store, SqlStore)
-    rt.store.database.note_fault(StoreFault(FaultKind.DISK_FULL, "no space is left"))
+    assert isinstance(rt.jobs, SqlJobs)
+    rt.jobs.database.note_fault(StoreFault(FaultKind.DISK_FULL, "no space is left"))
 
     # Then people are told of the disk, and the rescuer counts nothing
     view = await app.jobs.view(await app.jobs.get(job.id))
@@ -75,7 +75,7 @@ async def test_a_worker_that_is_lost_while_the_disk_is_full_counts_no_crash(worl
     )
     assert view.operator is not None
     assert view.operator.waits_for == "StoreFault: no space is left"
-    for work in leased_work(rt, ActiveClaims(rt.store, world.clock)):
+    for work in leased_work(rt, ActiveClaims(rt.jobs, world.clock)):
         await work.sweep()
     job = await app.jobs.get(job.id)
     assert (job.reason, job.crashes, job.summary.crashes) == (Reason.RESCUED, 0, 0)

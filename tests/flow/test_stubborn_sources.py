@@ -93,7 +93,7 @@ async def test_while_the_database_is_away_the_job_is_left_to_its_lease(
         raise StoreUnavailable
 
     with monkeypatch.context() as patched:
-        patched.setattr(app._store, "settle", settle)
+        patched.setattr(app._runtime.jobs, "settle", settle)
         await world.clock.sleep(50 + sum(SETTLE_RESTS_S))
 
     # Then the lease runs out in spite of the heartbeat, and the job is rescued and done

@@ -27,7 +27,7 @@ from headgate.flow.jobs import submit_many as module
 from headgate.model.connection import SealedCredentials
 from headgate.model.job import Lane
 from headgate.ports.connections.store import NewConnection
-from headgate.ports.jobs.store import NewJob
+from headgate.ports.jobs.submission import NewJob
 from headgate.ports.signal import JobHint, lane_topic
 from headgate.types import Connection, SubmitOutcome, SubmitStatus
 from tests.connecting import Site, strava_source, vault
@@ -54,10 +54,12 @@ def statuses(outcomes: Sequence[SubmitOutcome]) -> list[SubmitStatus]:
 
 
 def count_calls(app: App, *names: str) -> dict[str, int]:
-    """How often these methods of the store are called from now on."""
+    """How often these methods of the stores are called from now on."""
+    rt = app._runtime
     calls = dict.fromkeys(names, 0)
     for name in names:
-        owner = app.database.connections if name == "find_many" else app._store
+        stores = (rt.jobs, rt.coverage, rt.users, rt.connections)
+        [owner] = [store for store in stores if hasattr(store, name)]
         method = getattr(owner, name)
 
         def counted(*given: Any, _name: str = name, _method: Any = method) -> Any:
@@ -120,7 +122,7 @@ async def test_after_a_batch_that_fails_no_other_is_begun(
     # Given a store that is lost while the second batch of one stream is written
     app = await world.app(notes())
     monkeypatch.setattr(module, "BATCH", 10)
-    store = app._store.submit_many
+    store = app._runtime.jobs.submit_many
     batches: list[Sequence[NewJob]] = []
 
     async def fail_third(jobs: Sequence[NewJob]) -> Sequence[SubmitOutcome]:
@@ -129,7 +131,7 @@ async def test_after_a_batch_that_fails_no_other_is_begun(
             raise StoreUnavailable("lost")
         return await store(jobs)
 
-    monkeypatch.setattr(app._store, "submit_many", fail_third)
+    monkeypatch.setattr(app._runtime.jobs, "submit_many", fail_third)
     wanted = [request(f"u{n}", key=f"k{n}") for n in range(80)]
 
     # When the call fails, then a second one stores what is missing, and nothing twice

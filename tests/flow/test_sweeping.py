@@ -24,13 +24,13 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def watched(world: World, app: App, monkeypatch: pytest.MonkeyPatch) -> dict[float, list[int]]:
     """How many jobs are put right in one transaction, by the moment: one sweep takes no time."""
     sizes: dict[float, list[int]] = {}
-    sweep: Any = app._store.settle_many
+    sweep: Any = app._runtime.jobs.settle_many
 
     async def note(changes: Any, *rest: Any) -> Any:
         sizes.setdefault(world.clock.monotonic(), []).append(len(changes))
         return await sweep(changes, *rest)
 
-    monkeypatch.setattr(app._store, "settle_many", note)
+    monkeypatch.setattr(app._runtime.jobs, "settle_many", note)
     return sizes
 
 
@@ -112,13 +112,13 @@ async def test_a_rescuer_that_another_was_before_wakes_nobody(
     await world.clock.sleep(5)
     host.crash()
     await world.clock.sleep(1000)
-    found = await app._store.list_expired(limit=10)
+    found = await app._runtime.jobs.list_expired(limit=10)
     assert len(found) == 1
 
     async def as_both_saw_it(*, limit: int) -> Any:
         return found
 
-    monkeypatch.setattr(app._store, "list_expired", as_both_saw_it)
+    monkeypatch.setattr(app._runtime.jobs, "list_expired", as_both_saw_it)
     announced: list[str] = []
 
     async def announce(topic: str, *_: object, **__: object) -> None:

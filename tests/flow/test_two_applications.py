@@ -115,7 +115,7 @@ async def test_a_provider_is_tried_by_whoever_lives(world: World, dies: str) -> 
     if dies == "probing":
         probe = change.thaw(await gone.jobs.get(first), probe=True)
         host.crash()
-        await gone._store.settle(probe)
+        await gone._runtime.jobs.settle(probe)
     else:
         host.crash()
     works.append(True)
@@ -136,7 +136,7 @@ async def test_another_applications_job_is_rescued_and_never_given_up(world: Wor
     await stranger.supervisor().start()
     for crashes in range(1, 12):
         lease = timedelta(seconds=30)
-        [job] = (await gone._store.claim(Lane.COLD, worker="w", limit=1, lease=lease)).jobs
+        [job] = (await gone._runtime.jobs.claim(Lane.COLD, worker="w", limit=1, lease=lease)).jobs
         await world.clock.sleep(120)
         job = await gone.jobs.get(job_id)
 
@@ -151,11 +151,11 @@ async def test_a_job_whose_only_worker_died_says_that_nobody_works(world: World)
     await host.spawn(app.supervisor().start())
     job_id = await submit(app, "notes", "ada")
     await world.until(app, job_id, JobState.RUNNING)
-    assert [worker.id for worker in await app._store.live_workers()] == [app.name]
+    assert [worker.id for worker in await app._runtime.workers.live_workers()] == [app.name]
     host.crash()
     await world.clock.sleep(300)
 
-    assert await app._store.live_workers() == []
+    assert await app._runtime.workers.live_workers() == []
     assert (await app.jobs.status(job_id)).message == (
         "Interrupted: the worker is gone, and no other that can do this is running. "
         "It goes on as soon as one is."

@@ -34,13 +34,20 @@ from headgate.model.schedule import Schedule
 from headgate.ports.backend import ConnectionStores
 from headgate.ports.connections.auth import AuthContext, Vault
 from headgate.ports.connections.store import CredentialStore
+from headgate.ports.database import DatabaseHealth
 from headgate.ports.items import ItemStore
-from headgate.ports.jobs.store import Store
+from headgate.ports.jobs.breakers import BreakerStore
+from headgate.ports.jobs.events import EventStore
+from headgate.ports.jobs.store import JobStore
 from headgate.ports.limiter import Limiter
 from headgate.ports.outbox import OutboxStore
+from headgate.ports.records.coverage import CoverageStore
+from headgate.ports.records.receipts import ReceiptStore
+from headgate.ports.records.store import RecordStore
 from headgate.ports.schedules import ScheduleStore
 from headgate.ports.sender import Sender
 from headgate.ports.transport import Transport
+from headgate.ports.workers import WorkerStore
 from headgate.signals.local import LocalSignal
 from headgate.store.sql import schema
 from headgate.store.sql.budgets.limiter import SqlLimiter, SqlLimiterMemory
@@ -49,11 +56,17 @@ from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.engine.sqlite import InlineSqliteDatabase
 from headgate.store.sql.items.store import SqlItems
-from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.jobs.events import SqlEvents
+from headgate.store.sql.jobs.recovery import SqlBreakers
+from headgate.store.sql.jobs.store import SqlJobs
 from headgate.store.sql.outbox.store import SqlOutbox
 from headgate.store.sql.people.api_keys import SqlApiKeys
 from headgate.store.sql.people.users import SqlUsers
+from headgate.store.sql.records.coverage import SqlCoverage
+from headgate.store.sql.records.receipts import SqlReceipts
+from headgate.store.sql.records.store import SqlRecords
 from headgate.store.sql.schedules.store import SqlSchedules
+from headgate.store.sql.workers import SqlWorkers
 from headgate.testing.host import Host, current_host
 from headgate.testing.loop import SimulationLoop
 from headgate.testing.virtual_clock import VirtualClock
@@ -125,7 +138,8 @@ class Process:
         self.clock = clock = VirtualClock(loop, START)
         registry = Registry(deployment.syncs, schedules=deployment.schedules)
         self._faults = (deployment.faults, clock, deployment.witness)
-        self.sql_store = deployment.make_store(self.database, registry.names)
+        self.sql_jobs = deployment.make_jobs(self.database, registry.names)
+        self.sql_receipts = SqlReceipts(self.database)
         self.sql_outbox = SqlOutbox(self.database, self.store_clock)
         # Schedules are on a connection of their own, because only their clock is set: what others
         # promise about time, they promise for a clock that runs.
@@ -140,7 +154,14 @@ class Process:
         ids = UlidIds(clock, rng)
         measurements = Measurements(registry)
         self.runtime = Runtime(
-            store=cast(Store, self.faulty(self.sql_store)),
+            jobs=cast(JobStore, self.faulty(self.sql_jobs)),
+            breakers=cast(BreakerStore, self.faulty(SqlBreakers(self.database, registry.names))),
+            events=cast(EventStore, self.faulty(SqlEvents(self.database))),
+            records=cast(RecordStore, self.faulty(SqlRecords(self.database))),
+            receipts=cast(ReceiptStore, self.faulty(self.sql_receipts)),
+            coverage=cast(CoverageStore, self.faulty(SqlCoverage(self.database))),
+            workers=cast(WorkerStore, self.faulty(SqlWorkers(self.database))),
+            database=cast(DatabaseHealth, self.faulty(self.database)),
             schedules=self._schedules(deployment),
             connections=connections,
             attempts=SqlConnectAttempts(self.database),
@@ -236,14 +257,14 @@ class Deployment:
         syncs: Sequence[Sync],
         *,
         worker: WorkerSettings,
-        make_store: Callable[[InlineSqliteDatabase, Sequence[str]], SqlStore] = SqlStore,
+        make_jobs: Callable[[InlineSqliteDatabase, Sequence[str]], SqlJobs] = SqlJobs,
         joining: Sequence[Callable[["Process"], ProcessExtras]] = (),
     ) -> None:
         self.loop = loop
         self.file = file
         self.syncs = syncs
         self.worker = worker
-        self.make_store = make_store
+        self.make_jobs = make_jobs
         #: What workloads add to each process.
         self.joining = joining
         self.locks = WorkerLocks()

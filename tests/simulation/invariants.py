@@ -10,8 +10,7 @@ from headgate.model.job import EventKind, Job, Mode
 from headgate.model.states import JOB, DayStatus, JobState
 from headgate.policy.calendar import days_in
 from headgate.store.sql.jobs import events, settle
-from headgate.store.sql.records import coverage
-from headgate.store.sql.records import pages as record_pages
+from headgate.store.sql.records import coverage, pages
 from tests.simulation.deployment import START
 from tests.simulation.provider import (
     PAGES,
@@ -119,7 +118,7 @@ def _days(job: Job) -> list[date]:
 
 def _days_complete(tx: Connection, job: Job) -> Iterable[str]:
     days = _days(job)
-    rows = coverage.list_coverage(tx, job.sync, job.connection_id, days[0], days[-1])
+    rows = coverage.list_days(tx, job.sync, job.connection_id, days[0], days[-1])
     covered = {row.day for row in rows}
     for day in days:
         if day not in covered:
@@ -143,15 +142,13 @@ def _sent_once(job: Job, ledger: RequestLedger) -> Iterable[str]:
 
 def _stored(tx: Connection, job: Job) -> Iterable[str]:
     """Check that the records of imported days and pages are stored as the provider has them."""
-    found = record_pages.records_of_connection(
-        tx, job.sync, job.connection_id, after=None, limit=_EVENTS_MAX
-    )
+    found = pages.list_records(tx, job.sync, job.connection_id, after=None, limit=_EVENTS_MAX)
     stored = {record.key: record.data for record in found}
     if job.mode is not Mode.HISTORY:
         missing = [f"page {page}" for page in range(PAGES) if f"page {page}" not in stored]
         return [f"LOSS: {job.id} is done without {key}" for key in missing]
     days = _days(job)
-    rows = coverage.list_coverage(tx, job.sync, job.connection_id, days[0], days[-1])
+    rows = coverage.list_days(tx, job.sync, job.connection_id, days[0], days[-1])
     return [
         f"LOSS: {job.id} says {row.day} is held, but {record.key} is not there"
         for row in rows

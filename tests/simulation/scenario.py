@@ -17,7 +17,7 @@ import msgspec
 from headgate.model.job import Lane
 from headgate.ports.signal import CONTROL, OUTBOX, SCHEDULES, SWEEP, lane_topic
 from headgate.store.sql.engine.sqlite import InlineSqliteDatabase
-from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.jobs.store import SqlJobs
 from headgate.testing.host import release_frozen
 from headgate.testing.loop import SimulationLoop
 from headgate.testing.runner import run
@@ -55,7 +55,7 @@ class Ablation(msgspec.Struct, frozen=True):
     switch_off: Callable[[], AbstractContextManager[object]] = nullcontext
     #: A statement to run on the new database.
     prepare: str | None = None
-    make_store: Callable[[InlineSqliteDatabase, Sequence[str]], SqlStore] = SqlStore
+    make_jobs: Callable[[InlineSqliteDatabase, Sequence[str]], SqlJobs] = SqlJobs
     #: The only workloads to play, because others would not notice; none: those of the seed.
     workloads: Sequence[type[Workload]] = ()
 
@@ -115,7 +115,7 @@ class _Run:
             file,
             [sync for work in self._workloads for sync in work.syncs()],
             worker=WORKER,
-            make_store=ablation.make_store,
+            make_jobs=ablation.make_jobs,
             joining=[work.join for work in self._workloads],
         )
         for work in self._workloads:

@@ -39,12 +39,13 @@ from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.items.store import SqlItems
 from headgate.store.sql.jobs import settle
 from headgate.store.sql.jobs.settle import Settlement
-from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.jobs.store import SqlJobs
 from headgate.store.sql.leases.port import SqlLeases
 from headgate.store.sql.outbox import messages
 from headgate.store.sql.outbox.store import SqlOutbox
 from headgate.store.sql.records import coverage, receipts
 from headgate.store.sql.records import store as records
+from headgate.store.sql.records.receipts import SqlReceipts
 from headgate.store.sql.tables import jobs
 from headgate.store.sql.tables import receipts as receipts_table
 from headgate.testing import VirtualClock
@@ -119,7 +120,7 @@ def test_the_same_seed_gives_the_same_trace() -> None:
     assert play(FIXED[0]).trace_hash != first.trace_hash
 
 
-class TornStore(SqlStore):
+class TornJobs(SqlJobs):
     """Commits the cursor first, and what it says was read after: no transaction around both."""
 
     async def _settle_together(self, batch: Sequence[Settlement]) -> Sequence[Job | None]:
@@ -192,7 +193,7 @@ def forgotten(tx: Connection, settled: Sequence[Any]) -> None:
     """A chunk's messages are not written with it."""
 
 
-async def unclaimed(store: SqlStore, job: Job, *_: object) -> Mapping[str, ReceiptState]:
+async def unclaimed(store: SqlReceipts, job: Job, *_: object) -> Mapping[str, ReceiptState]:
     """Nobody claims what is sent."""
     return {}
 
@@ -219,7 +220,7 @@ async def unconfirmed(claimed: ClaimedJob) -> None:
 
 #: Each leased type, its port, and the work that is done on it.
 LEASED: dict[str, tuple[type[SqlLeases[Any, Any, Any]], type[Workload]]] = {
-    "job": (SqlStore, SyncWorkload),
+    "job": (SqlJobs, SyncWorkload),
     "item": (SqlItems, ItemWorkload),
     "delivery": (SqlOutbox, DeliveryWorkload),
 }
@@ -261,7 +262,7 @@ ABLATIONS = [
         ),
         9,
     ),
-    (Ablation("transaction", make_store=TornStore, workloads=[SyncWorkload]), 4),
+    (Ablation("transaction", make_jobs=TornJobs, workloads=[SyncWorkload]), 4),
     off("the store's clock", SyncWorkload, without(change, defer=by_own_clock), 3),
     off("the budget", ItemWorkload, without(JobGate, request=unlimited), 2),
     off("the grants on record", ItemWorkload, without(headroom, _note_loss=unrecorded), 7),
@@ -277,7 +278,7 @@ ABLATIONS = [
     off("one firing of a tick", ScheduleWorkload, ticks_fire_twice, 5),
     off("the transaction of a tick", ScheduleWorkload, torn_ticks, 5),
     off("the store's clock of ticks", ScheduleWorkload, ticks_by_own_clock, 3),
-    off("the claim of a record", UploadWorkload, without(SqlStore, claim_records=unclaimed), 4),
+    off("the claim of a record", UploadWorkload, without(SqlReceipts, claim_records=unclaimed), 4),
     off(
         "the wait for another's claim",
         UploadWorkload,

@@ -154,8 +154,8 @@ class UploadWorkload(JobWorkload):
 
     def join(self, process: Process) -> ProcessExtras:
         """Watch what the process claims."""
-        store = process.sql_store
-        claim = store.claim_records
+        receipts = process.sql_receipts
+        claim = receipts.claim_records
 
         async def claim_noted(
             job: Job, stored_as: str, keys: Sequence[str]
@@ -163,7 +163,7 @@ class UploadWorkload(JobWorkload):
             self._site.claims[asyncio.current_task()] = (job.id, job.token, job.steps)
             return await claim(job, stored_as, keys)
 
-        store.claim_records = claim_noted  # type: ignore[method-assign]
+        receipts.claim_records = claim_noted  # type: ignore[method-assign]
         return ProcessExtras()
 
     def people(self) -> Iterable[Coroutine[Any, Any, None]]:

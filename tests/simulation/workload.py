@@ -157,7 +157,7 @@ class JobWorkload(Workload):
         """Resume what people paused, and return whether every job has ended."""
         rt = self.stage.client.runtime
         for job_id in sorted(self.acknowledged.keys() - self._ended):
-            job = await rt.store.get(job_id)
+            job = await rt.jobs.get(job_id)
             if job.state in JOB.terminal:
                 self._ended.add(job_id)
             elif job.pause_requested or job.state is JobState.PAUSED:

@@ -18,11 +18,18 @@ from headgate.model.item import Item
 from headgate.model.job import Job, Lane, Mode, Reason
 from headgate.model.states import ConnectionState, ItemState, JobState
 from headgate.ports.connections.store import ConnectAttemptStore, ConnectionStore
+from headgate.ports.database import DatabaseHealth
 from headgate.ports.items import ItemStore
-from headgate.ports.jobs.store import Store
+from headgate.ports.jobs.breakers import BreakerStore
+from headgate.ports.jobs.events import EventStore
+from headgate.ports.jobs.store import JobStore
 from headgate.ports.people.api_keys import ApiKeyStore
 from headgate.ports.people.users import UserStore
+from headgate.ports.records.coverage import CoverageStore
+from headgate.ports.records.receipts import ReceiptStore
+from headgate.ports.records.store import RecordStore
 from headgate.ports.signal import Signal
+from headgate.ports.workers import WorkerStore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -92,10 +99,17 @@ def gates(clock: Clock, rng: Random) -> BudgetGate:
 
 
 def runtime(recorder: object, *syncs: Sync, **more: Any) -> Runtime:
-    """A process that knows these syncs, whose store and signal are `recorder`."""
+    """A process that knows these syncs, whose stores and signal are `recorder`."""
     clock, rng = ManualClock(NOW), Random(0)
     return Runtime(
-        store=cast(Store, recorder),
+        jobs=cast(JobStore, recorder),
+        breakers=cast(BreakerStore, recorder),
+        events=cast(EventStore, recorder),
+        records=cast(RecordStore, recorder),
+        receipts=cast(ReceiptStore, recorder),
+        coverage=cast(CoverageStore, recorder),
+        workers=cast(WorkerStore, recorder),
+        database=cast(DatabaseHealth, recorder),
         connections=cast(ConnectionStore, recorder),
         attempts=cast(ConnectAttemptStore, recorder),
         users=cast(UserStore, recorder),

@@ -350,13 +350,13 @@ async def test_a_client_that_does_not_read_costs_one_page(served: Served) -> Non
     token, job = await started(served)
     await served.work_off(job["id"])
     asked: list[int] = []
-    read = served.app._store.events
+    read = served.app._runtime.events.list_events
 
     async def counted(job_id: str, *, after: int, limit: int) -> Any:
         asked.append(after)
         return await read(job_id, after=after, limit=limit)
 
-    served.app._store.events = counted  # type: ignore[method-assign]
+    served.app._runtime.events.list_events = counted  # type: ignore[method-assign]
     async with opened(served, path_of(job), token) as (stream, _):
         await stream.next()
         stream.stuck = asyncio.Event()
@@ -374,14 +374,14 @@ async def test_a_client_that_does_not_read_costs_one_page(served: Served) -> Non
 @with_server
 async def test_a_look_that_fails_is_taken_again(served: Served) -> None:
     token, job = await started(served)
-    look, failures = served.app._store.last_events, iter(range(3))
+    look, failures = served.app._runtime.events.last_events, iter(range(3))
 
     async def failing(job_ids: Any) -> Any:
         if next(failures, None) is not None:
             raise StoreUnavailable("down")
         return await look(job_ids)
 
-    served.app._store.last_events = failing  # type: ignore[method-assign]
+    served.app._runtime.events.last_events = failing  # type: ignore[method-assign]
     async with opened(served, path_of(job), token) as (stream, _):
         await stream.next_event()
         await served.app.jobs.cancel(job["id"])
@@ -395,20 +395,20 @@ async def test_a_store_that_fails_closes_the_stream_and_the_client_comes_back(
     served: Served,
 ) -> None:
     token, job = await started(served)
-    read = served.app._store.events
+    read = served.app._runtime.events.list_events
     async with opened(served, path_of(job), token) as (stream, task):
         first = await stream.next_event()
 
         async def failing(*_: Any, **__: Any) -> Any:
             raise StoreUnavailable("down")
 
-        served.app._store.events = failing  # type: ignore[method-assign]
+        served.app._runtime.events.list_events = failing  # type: ignore[method-assign]
         await served.app.jobs.cancel(job["id"])
         await task
     assert stream.complete
     assert [each.event for each in events(frames(stream.body))] == ["submitted"]
 
-    served.app._store.events = read  # type: ignore[method-assign]
+    served.app._runtime.events.list_events = read  # type: ignore[method-assign]
     last = {**STREAM, "Last-Event-ID": str(first.id)}
     async with opened(served, path_of(job), token, headers=last) as (stream, _):
         assert [each.event for each in await all_events(stream)] == ["cancelled", "end"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headgate import Mode, paid_history
-from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.jobs.store import SqlJobs
 from headgate.web.api.job_batches import BODY_BYTES_MAX, JOBS_MAX
 from tests.web.callers import DAYS, Served, on_server, problem
 from tests.web.test_syncs_api import notes
@@ -172,15 +172,15 @@ async def test_a_batch_that_the_store_refuses_leaves_nothing(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = await served.client()
-    submit = SqlStore.submit_many
+    submit = SqlJobs.submit_many
 
-    async def fail(self: SqlStore, new: Any) -> Any:
+    async def fail(self: SqlJobs, new: Any) -> Any:
         from headgate.base.errors import StoreUnavailable
 
         raise StoreUnavailable
 
-    monkeypatch.setattr(SqlStore, "submit_many", fail)
+    monkeypatch.setattr(SqlJobs, "submit_many", fail)
     problem(await client.post(PATH, json=batch({}), headers=KEY), 503, "store_unavailable")
-    monkeypatch.setattr(SqlStore, "submit_many", submit)
+    monkeypatch.setattr(SqlJobs, "submit_many", submit)
     answer = await client.post(PATH, json=batch({}), headers=KEY)
     assert answer.json()["counts"]["created"] == 1

@@ -270,7 +270,7 @@ async def test_a_part_that_fails_is_left_out_and_the_rest_is_told(
     async def fails() -> None:
         raise StoreError("a lock was waited for in vain")
 
-    monkeypatch.setattr(served.app._store, "count_jobs", fails)
+    monkeypatch.setattr(served.app._runtime.jobs, "count_jobs", fails)
 
     page = await told(served)
 

@@ -5,7 +5,7 @@ It has no items, no schedules, no outbox, no tables of systems, and no erasure o
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, NoRegionError
 
@@ -13,14 +13,21 @@ from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput, StoreFault
 from headgate.base.ids import system_random
 from headgate.model.job import Lane
-from headgate.ports.jobs.hints import HintedClaims
-from headgate.ports.jobs.store import Store
+from headgate.ports.backend import JobStores
+from headgate.ports.jobs.store import RowAttribute
 from headgate.ports.people.notifications import NotificationComposer
 from headgate.ports.signal import Signal
 from headgate.store.dynamodb.engine.address import parse_address
 from headgate.store.dynamodb.engine.client import DynamoClient
 from headgate.store.dynamodb.engine.table import DynamoTable
-from headgate.store.dynamodb.jobs.store import DynamoStore
+from headgate.store.dynamodb.jobs.claims import DynamoHintedClaims
+from headgate.store.dynamodb.jobs.events import DynamoEvents
+from headgate.store.dynamodb.jobs.recovery import DynamoBreakers
+from headgate.store.dynamodb.jobs.store import DynamoJobs
+from headgate.store.dynamodb.records.coverage import DynamoCoverage
+from headgate.store.dynamodb.records.receipts import DynamoReceipts
+from headgate.store.dynamodb.records.store import DynamoRecords
+from headgate.store.dynamodb.workers import DynamoWorkers
 
 # The stores are loaded when they are used: a function starts cold, and needs only some of them.
 if TYPE_CHECKING:
@@ -53,6 +60,11 @@ class DynamoBackend:
         """Use `table`; `queues` are the URLs of the lanes' SQS queues, if there are any."""
         self.table = table
         self._queues = queues
+        self.events = DynamoEvents(table)
+        self.records = DynamoRecords(table)
+        self.receipts = DynamoReceipts(table)
+        self.coverage = DynamoCoverage(table)
+        self.workers = DynamoWorkers(table)
 
     @property
     def address(self) -> str:
@@ -107,14 +119,19 @@ class DynamoBackend:
 
         return DynamoLimiterMemory(self.table, limiter)
 
-    def store(self, syncs: Sequence[str], composer: NotificationComposer | None) -> DynamoStore:
-        """The store of jobs; nobody can be notified."""
+    def job_stores(
+        self,
+        syncs: Sequence[str],
+        composer: NotificationComposer | None = None,
+        attributes: Sequence[RowAttribute] = (),
+    ) -> JobStores:
+        """The stores of jobs for an application with these syncs; nobody can be notified."""
         assert composer is None, "notifications need an outbox"
-        return DynamoStore(self.table, syncs)
-
-    def hinted(self, store: Store) -> HintedClaims:
-        """The same store: its jobs can be claimed by their ids."""
-        return cast(DynamoStore, store)
+        return JobStores(
+            jobs=DynamoJobs(self.table, syncs, attributes),
+            breakers=DynamoBreakers(self.table, syncs, attributes),
+            hinted=DynamoHintedClaims(self.table, syncs, attributes),
+        )
 
     def signal(self, *, origin: str) -> Signal:
         """Over SQS, or within this process if there are no queues."""
@@ -154,6 +171,10 @@ class DynamoBackend:
                 f"no client of DynamoDB can be made: {problem}; correct AWS_PROFILE and the files "
                 "of the AWS CLI, or ?region=… and ?endpoint=… of the address",
             ) from None
+
+    async def free_locks(self) -> int:
+        """None: a transaction of DynamoDB is one request, and leaves no lock behind."""
+        return 0
 
     async def prepare(self, tables: Mapping[str, str]) -> None:
         """Raise SchemaBehind if there is no such table."""

@@ -8,7 +8,8 @@ from pathlib import Path
 from headgate.base.clock import Clock
 from headgate.base.errors import InvalidInput, StoreFault
 from headgate.base.lazy import load, needs_extra
-from headgate.ports.jobs.store import Store
+from headgate.ports.backend import JobStores
+from headgate.ports.jobs.store import RowAttribute
 from headgate.ports.people.notifications import NotificationComposer
 from headgate.ports.signal import Signal
 from headgate.store.sql import schema
@@ -18,15 +19,22 @@ from headgate.store.sql.connections.store import SqlConnections
 from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.sqlite import SqliteDatabase
 from headgate.store.sql.items.store import SqlItems
-from headgate.store.sql.jobs.store import SqlStore
+from headgate.store.sql.jobs.events import SqlEvents
+from headgate.store.sql.jobs.recovery import SqlBreakers
+from headgate.store.sql.jobs.store import SqlJobs
 from headgate.store.sql.outbox.store import SqlOutbox
 from headgate.store.sql.outbox.writer import SqlOutboxWriter
 from headgate.store.sql.people.api_keys import SqlApiKeys
 from headgate.store.sql.people.erasures import SqlErasures
 from headgate.store.sql.people.idempotency import SqlIdempotency
+from headgate.store.sql.people.long_pauses import SqlNotifications
 from headgate.store.sql.people.users import SqlUsers
+from headgate.store.sql.records.coverage import SqlCoverage
+from headgate.store.sql.records.receipts import SqlReceipts
+from headgate.store.sql.records.store import SqlRecords
 from headgate.store.sql.schedules.store import SqlSchedules
 from headgate.store.sql.schema import Schema
+from headgate.store.sql.workers import SqlWorkers
 
 
 class SqlBackend:
@@ -36,6 +44,11 @@ class SqlBackend:
         """Use `database`, which may be open already."""
         self.tables = self._database = database
         self._clock = clock
+        self.events = SqlEvents(database)
+        self.records = SqlRecords(database)
+        self.receipts = SqlReceipts(database)
+        self.coverage = SqlCoverage(database)
+        self.workers = SqlWorkers(database)
         self.items = SqlItems(database)
         self.users = SqlUsers(database)
         self.connections = SqlConnections(database)
@@ -75,12 +88,18 @@ class SqlBackend:
         """What the database keeps for a limiter elsewhere."""
         return SqlLimiterMemory(self._database, limiter)
 
-    def store(self, syncs: Sequence[str], composer: NotificationComposer | None) -> SqlStore:
-        """The store of jobs."""
-        return SqlStore(self._database, syncs, composer)
-
-    def hinted(self, store: Store) -> None:
-        """Nothing: workers of a SQL database claim what is due by themselves."""
+    def job_stores(
+        self,
+        syncs: Sequence[str],
+        composer: NotificationComposer | None = None,
+        attributes: Sequence[RowAttribute] = (),
+    ) -> JobStores:
+        """The stores of jobs for an application with these syncs; rows have no more attributes."""
+        return JobStores(
+            jobs=SqlJobs(self._database, syncs, composer),
+            breakers=SqlBreakers(self._database, syncs),
+            notifications=SqlNotifications(self._database, syncs, composer),
+        )
 
     def signal(self, *, origin: str) -> Signal:
         """The signal that goes with the database."""
@@ -102,6 +121,10 @@ class SqlBackend:
     def find_fault(self) -> StoreFault | None:
         """What is wrong with the disk or the file."""
         return self._database.find_fault()
+
+    async def free_locks(self) -> int:
+        """End transactions whose client has stopped answering."""
+        return await self._database.free_locks()
 
     async def open(self) -> None:
         """Connect."""

@@ -16,7 +16,7 @@ from headgate.flow.records.export import ExportFormat, export
 from headgate.flow.records.service import PAGE_MAX
 from headgate.flow.records.view import RecordPage, RecordView
 from headgate.flow.registry import Sync
-from headgate.ports.jobs.store import RecordFilter
+from headgate.ports.records.store import RecordFilter
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.ids import complete_syncs
 from headgate.toolkit.commands.loading import (

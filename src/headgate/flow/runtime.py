@@ -18,21 +18,42 @@ from headgate.flow.registry import Registry
 from headgate.flow.step.check_chunk import ChunkLimits
 from headgate.policy.entitlement import Entitlement
 from headgate.ports.connections.store import ConnectAttemptStore, ConnectionStore
+from headgate.ports.database import DatabaseHealth
 from headgate.ports.items import ItemStore
-from headgate.ports.jobs.store import Store
+from headgate.ports.jobs.breakers import BreakerStore
+from headgate.ports.jobs.events import EventStore
+from headgate.ports.jobs.store import JobStore
 from headgate.ports.people.api_keys import ApiKeyStore
 from headgate.ports.people.erasures import ErasureStore
+from headgate.ports.people.notifications import NotificationStore
 from headgate.ports.people.system_data import SystemData
 from headgate.ports.people.users import UserStore
+from headgate.ports.records.coverage import CoverageStore
+from headgate.ports.records.receipts import ReceiptStore
+from headgate.ports.records.store import RecordStore
 from headgate.ports.schedules import ScheduleStore
 from headgate.ports.signal import Signal
 from headgate.ports.transport import Transport
+from headgate.ports.workers import WorkerStore
+
+#: The stores that a database has under the same names.
+STORES = (
+    *("events", "records", "receipts", "coverage", "workers", "connections", "attempts"),
+    *("users", "api_keys", "erasures", "schedules"),
+)
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """The dependencies of the engine; nothing in `flow` uses any other."""
 
-    store: Store
+    jobs: JobStore
+    breakers: BreakerStore
+    events: EventStore
+    records: RecordStore
+    receipts: ReceiptStore
+    coverage: CoverageStore
+    workers: WorkerStore
+    database: DatabaseHealth
     connections: ConnectionStore
     #: The attempts to connect that wait for the user's return.
     attempts: ConnectAttemptStore
@@ -55,8 +76,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     fetching: ItemFetcher | None = None
     #: The schedules and their ticks; None if nothing is scheduled here.
     schedules: ScheduleStore | None = None
-    #: Whether the store writes notifications with the changes of jobs.
-    notifies: bool = False
+    #: What people were told, with the changes of jobs; None if nobody is told anything.
+    notifications: NotificationStore | None = None
     #: Leased types besides jobs, items and deliveries.
     leased: Sequence[LeasedWork] = ()
     #: The HTTP transport and the credentials of connections; None if no source has an API.

@@ -10,8 +10,7 @@ from headgate.base.clock import Clock
 from headgate.base.service import Service
 from headgate.flow.leases.claims import BEATS_PER_LEASE, ActiveClaims
 from headgate.model.worker import Abilities
-from headgate.ports.jobs.store import WorkerStore
-from headgate.ports.liveness import Liveness
+from headgate.ports.workers import Liveness, WorkerStore
 
 #: A worker refreshes its row once per lease, and counts as gone after so many leases without that.
 PRESENCE_LEASES = 2.5

@@ -85,7 +85,7 @@ class LaneWorkers(Service):
         began_s = self._clock.monotonic()
         if began_s >= self._due_s:
             self.on_due()
-        claimed = await self._rt.store.claim(
+        claimed = await self._rt.jobs.claim(
             self._lane, worker=self._worker, limit=free, lease=self._claims.lease
         )
         for job in claimed.jobs:

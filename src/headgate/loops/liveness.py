@@ -68,7 +68,7 @@ class LivenessWatch(Service):
     async def _look(self) -> None:
         others = [
             each.id
-            for each in await self._rt.store.live_workers()
+            for each in await self._rt.workers.live_workers()
             if each.id != self._worker and each.abilities.holds_lock
         ]
         for worker in await self._rt.signal.liveness.find_dead(others):
@@ -77,6 +77,6 @@ class LivenessWatch(Service):
     async def _expire_claims(self, worker: str) -> None:
         expired = [await each.claims.leases.expire(worker) for each in self._leased]
         # Last: whoever dies before this has left the row to the next who looks.
-        await self._rt.store.remove_worker(worker)
+        await self._rt.workers.remove_worker(worker)
         self._log.warning(LogEvent.WORKER_DIED, worker=worker, claims=sum(expired))
         await self._rt.signal.announce(SWEEP)

@@ -2,6 +2,7 @@
 
 from headgate.base.service import BATCH_REST_S, Service
 from headgate.flow.runtime import Runtime
+from headgate.ports.people.notifications import NotificationStore
 from headgate.ports.signal import OUTBOX
 
 #: Eleven times an hour: a pause of a day is told within minutes.
@@ -14,14 +15,15 @@ class Notifier(Service):
 
     name = "notifier"
 
-    def __init__(self, rt: Runtime) -> None:
+    def __init__(self, rt: Runtime, told: NotificationStore) -> None:
         """Tell of the jobs in the store of `rt`."""
         super().__init__(rt.clock)
-        self._rt = rt
+        self._signal = rt.signal
+        self._told = told
 
     async def run_once(self) -> float:
         """Tell of a batch; the next one soon, if there may be more."""
-        found = await self._rt.store.tell_paused(limit=PAUSES_MAX)
+        found = await self._told.tell_paused(limit=PAUSES_MAX)
         if found:
-            await self._rt.signal.announce(OUTBOX)
+            await self._signal.announce(OUTBOX)
         return BATCH_REST_S if found == PAUSES_MAX else LOOK_EVERY_S

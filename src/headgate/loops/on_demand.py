@@ -59,7 +59,7 @@ class OnDemandWorker:
         self._worker = worker
         self._lease = timedelta(seconds=settings.lease_s)
         self._jobs = ActiveClaims(
-            rt.store, rt.clock, lease=self._lease, measurements=rt.measurements
+            rt.jobs, rt.clock, lease=self._lease, measurements=rt.measurements
         )
         self._leased = leased_work(rt, self._jobs)
         #: The store's time at the last look for forgotten jobs.
@@ -125,7 +125,7 @@ class OnDemandWorker:
             collections=tuple(rt.registry.collections),
         )
         ends_s = rt.clock.monotonic() + max(0.0, seconds - RESERVE_S)
-        await rt.store.refresh_worker("on-demand", abilities, term=PRESENCE)
+        await rt.workers.refresh_worker("on-demand", abilities, term=PRESENCE)
         announced = sum([await self._announce_forgotten(lane) for lane in self._settings.lanes])
         # Every sweep rescues, and few of them prune.
         self._due_s[self._rescuer] = began_s = rt.clock.monotonic()

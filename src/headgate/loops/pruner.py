@@ -40,16 +40,16 @@ class JobPruner(Service):
 
     name = "pruner.jobs"
 
-    def __init__(self, store: JobStore, keep: timedelta, clock: Clock) -> None:
+    def __init__(self, jobs: JobStore, keep: timedelta, clock: Clock) -> None:
         """Keep jobs for `keep` after their end."""
         super().__init__(clock)
-        self._store = store
+        self._jobs = jobs
         self._keep = keep
         self._after: str | None = None
 
     async def run_once(self) -> float:
         """Look at a batch; the next one soon, as long as there are more."""
-        pruned = await self._store.prune_jobs(
+        pruned = await self._jobs.prune_jobs(
             older_than=self._keep, limit=PRUNE_JOBS_MAX, after=self._after
         )
         self._after = pruned.after
@@ -65,10 +65,10 @@ def pruners(
     keep_ticks: timedelta,
 ) -> Sequence[Service]:
     """A pruner for each kind of row that the application has and does not keep for ever."""
-    store, items, schedules, clock = rt.store, rt.items, rt.schedules, rt.clock
+    items, schedules, clock = rt.items, rt.schedules, rt.clock
     prunes: dict[str, Prune] = {
-        "events": lambda: store.prune_events(older_than=keep_events, limit=PRUNE_MAX),
-        "workers": store.prune_workers,
+        "events": lambda: rt.events.prune_events(older_than=keep_events, limit=PRUNE_MAX),
+        "workers": rt.workers.prune_workers,
     }
     if items is not None:
         prunes["items"] = lambda: items.forget_removed(limit=FORGET_MAX)
@@ -76,7 +76,7 @@ def pruners(
         prunes["ticks"] = lambda: schedules.prune_ticks(older_than=keep_ticks, limit=PRUNE_MAX)
     return [
         *(Pruner(kind, prune, clock) for kind, prune in prunes.items()),
-        *([] if keep_jobs is None else [JobPruner(store, keep_jobs, clock)]),
+        *([] if keep_jobs is None else [JobPruner(rt.jobs, keep_jobs, clock)]),
         *([] if rt.drainer is None else [sent_pruner(rt.drainer.store, keep_sent, clock)]),
     ]
 

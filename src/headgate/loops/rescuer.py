@@ -43,7 +43,7 @@ class Rescuer(Service):
 
     async def run_once(self) -> float:
         """Sweep once, then rest until the next lease, deadline or cool-down ends."""
-        await self._rt.store.free_locks()
+        await self._rt.database.free_locks()
         await free_probes(self._rt)
         dues_s = [await sweep_due(each) for each in self._leased]
         known_s = [due_s for due_s in dues_s if due_s is not None]

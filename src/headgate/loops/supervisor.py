@@ -86,7 +86,7 @@ class Supervisor:
         self._worker = worker
         lease_s = settings.lease_s
         self._jobs = ActiveClaims(
-            rt.store,
+            rt.jobs,
             rt.clock,
             lease=timedelta(seconds=lease_s),
             measurements=rt.measurements,
@@ -97,7 +97,9 @@ class Supervisor:
             syncs=tuple(rt.registry.names),
             collections=tuple(rt.registry.collections),
         )
-        self._presence = Presence(rt.store, rt.signal.liveness, worker, abilities, lease_s=lease_s)
+        self._presence = Presence(
+            rt.workers, rt.signal.liveness, worker, abilities, lease_s=lease_s
+        )
         self._heartbeat = Heartbeat(
             [each.claims for each in leased],
             rt.clock,
@@ -258,6 +260,6 @@ def housekeepers(rt: Runtime, settings: WorkerSettings) -> Sequence[Service]:
             keep_sent=settings.outbox.keep_sent,
             keep_ticks=settings.keep_ticks,
         ),
-        *([Notifier(rt)] if rt.notifies else []),
+        *([] if rt.notifications is None else [Notifier(rt, rt.notifications)]),
         *([Eraser(rt)] if rt.erasures is not None else []),
     ]

@@ -6,32 +6,51 @@ What a backend does not have is None, and an application that needs it is refuse
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from headgate.base.errors import StoreFault
+import msgspec
+
 from headgate.ports.connections.store import (
     ConnectAttemptStore,
     ConnectionStore,
     CredentialStore,
     KeyRotationStore,
 )
+from headgate.ports.database import DatabaseHealth
 from headgate.ports.items import ItemStore
+from headgate.ports.jobs.breakers import BreakerStore
+from headgate.ports.jobs.events import EventStore
 from headgate.ports.jobs.hints import HintedClaims
-from headgate.ports.jobs.store import Store
+from headgate.ports.jobs.store import JobStore, RowAttribute
 from headgate.ports.limiter import Limiter, LimiterMemory
 from headgate.ports.outbox import OutboxStore, OutboxWriter
 from headgate.ports.people.api_keys import ApiKeyStore
 from headgate.ports.people.erasures import ErasureStore
 from headgate.ports.people.idempotency import IdempotencyStore
-from headgate.ports.people.notifications import NotificationComposer
+from headgate.ports.people.notifications import NotificationComposer, NotificationStore
 from headgate.ports.people.users import UserStore
+from headgate.ports.records.coverage import CoverageStore
+from headgate.ports.records.receipts import ReceiptStore
+from headgate.ports.records.store import RecordStore
 from headgate.ports.schedules import ScheduleStore
 from headgate.ports.signal import Signal
+from headgate.ports.workers import WorkerStore
 
 
 class ConnectionStores(ConnectionStore, CredentialStore, KeyRotationStore, Protocol):
     """Everything that is stored of connections."""
 
 
-class Backend(Protocol):
+class JobStores(msgspec.Struct, frozen=True, kw_only=True):
+    """What is stored of jobs, for an application with certain syncs."""
+
+    jobs: JobStore
+    breakers: BreakerStore
+    #: The jobs one by one, as messages name them; None where they cannot be claimed so.
+    hinted: HintedClaims | None = None
+    #: What people were told of jobs; None where there is no outbox.
+    notifications: NotificationStore | None = None
+
+
+class Backend(DatabaseHealth, Protocol):
     """A database and its stores; nothing is read or written before `open`."""
 
     @property
@@ -113,12 +132,41 @@ class Backend(Protocol):
         """What the database keeps for a limiter elsewhere, such as Redis."""
         ...
 
-    def store(self, syncs: Sequence[str], composer: NotificationComposer | None) -> Store:
-        """The store of jobs for an application with these syncs, which writes notifications."""
+    @property
+    def events(self) -> EventStore:
+        """The events of jobs."""
         ...
 
-    def hinted(self, store: Store) -> HintedClaims | None:
-        """The same store, if its jobs can be claimed one by one, as messages name them."""
+    @property
+    def records(self) -> RecordStore:
+        """Records in this database."""
+        ...
+
+    @property
+    def receipts(self) -> ReceiptStore:
+        """What destinations have made of records."""
+        ...
+
+    @property
+    def coverage(self) -> CoverageStore:
+        """The coverage of the days of histories."""
+        ...
+
+    @property
+    def workers(self) -> WorkerStore:
+        """Worker processes."""
+        ...
+
+    def job_stores(
+        self,
+        syncs: Sequence[str],
+        composer: NotificationComposer | None = None,
+        attributes: Sequence[RowAttribute] = (),
+    ) -> JobStores:
+        """The stores of jobs for an application with these syncs.
+
+        `composer` writes notifications; `attributes` are what others read of a job's row besides.
+        """
         ...
 
     def signal(self, *, origin: str) -> Signal:
@@ -127,10 +175,6 @@ class Backend(Protocol):
 
     def exists(self) -> bool:
         """Whether it is there; `open` creates an embedded database that is not."""
-        ...
-
-    def find_fault(self) -> StoreFault | None:
-        """What is wrong with the disk or the file, as this process met it a short while ago."""
         ...
 
     async def open(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from headgate.model.candidate import Candidate
 from headgate.model.schedule import ScheduleState, SkipReason, Tick, TickKind, TickUser
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import NewJob
+from headgate.ports.jobs.submission import NewJob
 
 
 class CandidateQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from headgate.model.job import Job, Lane
 from headgate.model.states import JobState
-from headgate.ports.liveness import Liveness
+from headgate.ports.workers import Liveness
 
 #: Somebody paused or cancelled a job: processes with claimed jobs should check them.
 CONTROL = "control"

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from headgate.ports.liveness import Liveness
 from headgate.ports.signal import JobHint, SignalHint, Wakeable
+from headgate.ports.workers import Liveness
 
 
 class NoLiveness:

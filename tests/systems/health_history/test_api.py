@@ -9,11 +9,10 @@ from headgate.systems.health_history import api
 from headgate.systems.health_history.api import (
     MORE_NAMES,
     NAMES,
-    STATUS_OF,
     HistoricalJob,
     HistoricalLine,
-    Status,
 )
+from headgate.systems.health_history.rows import STATUS_OF, Status
 from headgate.types import JobStatus
 from tests.web import test_openapi
 from tests.web.callers import Served, history, on_every_system, problem, with_every_system

@@ -268,7 +268,7 @@ async def test_a_crash_after_an_upload_makes_no_second_activity(
         async def dying(*_: object, **__: object) -> object:
             return await host.crash_here()
 
-        first._store.settle = dying  # type: ignore[assignment, method-assign]
+        first._runtime.jobs.settle = dying  # type: ignore[assignment, method-assign]
     one = await (start_live(first) if crashed == "live" else start(first, 1))
     await host.spawn(first.supervisor().start())
     await until(world, lambda: uploads(site) == 1)

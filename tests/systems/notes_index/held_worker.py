@@ -79,13 +79,13 @@ def application() -> App:
 
 def with_hold_points(app: App) -> App:
     """The same, with a point before its store's commit."""
-    settle = app._store.settle
+    settle = app._runtime.jobs.settle
 
     async def settle_and_hold(*args: Any, **named: Any) -> Any:
         await hold_point(SETTLING)
         return await settle(*args, **named)
 
-    app._store.settle = settle_and_hold  # type: ignore[method-assign]
+    app._runtime.jobs.settle = settle_and_hold  # type: ignore[method-assign]
     return app
 
 

@@ -19,7 +19,7 @@ from headgate.model.change import JOBS
 from headgate.model.job import EventKind, Job
 from headgate.model.states import DELIVERY, ITEM, JOB
 from headgate.ports.connector import Chunk, Context
-from headgate.ports.jobs.store import Store
+from headgate.ports.jobs.store import JobStore
 from tests.unit.values import NOW, make_job
 
 
@@ -107,7 +107,7 @@ class NoLeases:
 async def test_a_lost_claim_is_counted_once_whoever_finds_it() -> None:
     # Given three claims, none of which stands any more
     measured = Measurements()
-    claims = ActiveClaims[Job](cast(Store, NoLeases()), ManualClock(NOW), measurements=measured)
+    claims = ActiveClaims[Job](cast(JobStore, NoLeases()), ManualClock(NOW), measurements=measured)
     first, second, third = (make_job(id=f"job_{number}") for number in range(3))
     claims.add([ActiveClaim(job) for job in (first, second, third)], seen_s=0)
 

@@ -69,7 +69,7 @@ class Import:
     async def claim(self) -> "Import":
         lane = Lane.COLD if self.job.mode is Mode.HISTORY else Lane.HOT
         [self.job] = (
-            await self._app._store.claim(lane, worker="worker-1", limit=1, lease=LEASE)
+            await self._app._runtime.jobs.claim(lane, worker="worker-1", limit=1, lease=LEASE)
         ).jobs
         return self
 
@@ -146,7 +146,7 @@ class Import:
             await self._app.jobs.cancel(self.id)
 
     async def settle(self, wanted: JobChange, work: ChunkWork | None = None) -> "Import":
-        settled = await self._app._store.settle(wanted, work)
+        settled = await self._app._runtime.jobs.settle(wanted, work)
         assert settled is not None
         self.job = settled
         return self

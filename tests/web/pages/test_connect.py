@@ -121,9 +121,9 @@ async def test_the_job_that_waited_is_retried_and_shown(here: Here) -> None:
     [connection] = await here.app.connections.of_user("ada")
     await here.app.jobs.submit("all", user_id="ada", connection_id=connection.id)
     lease = timedelta(minutes=5)
-    claimed = await here.app._store.claim(Lane.HOT, worker="w", limit=1, lease=lease)
+    claimed = await here.app._runtime.jobs.claim(Lane.HOT, worker="w", limit=1, lease=lease)
     [job] = claimed.jobs
-    await here.app._store.settle(change.fail(job, reason=Reason.NEEDS_REAUTH, error="401"))
+    await here.app._runtime.jobs.settle(change.fail(job, reason=Reason.NEEDS_REAUTH, error="401"))
 
     # When they come back by the link on its page
     page = here.site.links.progress_path(job_id=job.id, user_id="ada", ttl=timedelta(days=1))

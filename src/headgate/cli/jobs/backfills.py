@@ -12,7 +12,7 @@ from headgate.cli.jobs.options import takes_job
 from headgate.flow.jobs.submit import JobRequest
 from headgate.model.forecast import Forecast
 from headgate.model.job import Mode
-from headgate.ports.jobs.store import SubmitResult
+from headgate.ports.jobs.submission import SubmitResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.ids import JOB, whole_id
 from headgate.toolkit.commands.linking import build_links, site_url

@@ -12,7 +12,7 @@ from headgate.cli.jobs.files import submit_file
 from headgate.cli.jobs.options import takes_job
 from headgate.flow.jobs.view import JobStatus
 from headgate.model.job import JobEvent
-from headgate.ports.jobs.store import SubmitResult
+from headgate.ports.jobs.submission import SubmitResult
 from headgate.toolkit.commands.command_line import example
 from headgate.toolkit.commands.each import do_to_each
 from headgate.toolkit.commands.ids import JOB, complete, whole_id

@@ -85,7 +85,7 @@ async def needs_ahead(
     others: list[Pace] = []
     if pace.chunks < CHUNKS_MIN:
         done = JobFilter(sync=subject.sync, states=(JobState.SUCCESS,))
-        found = await rt.store.list_jobs(done, limit=PACES_MAX)
+        found = await rt.jobs.list_jobs(done, limit=PACES_MAX)
         others = [each.summary.pace for each in found]
     costs = () if sync is None else sync.day_costs
     return needs_of(PaceInputs(own=pace, others=others, costs=costs), units)
@@ -101,7 +101,7 @@ async def limits_ahead(rt: Runtime, subject: JobAhead) -> LimitsAhead:
             if use is not None:
                 uses[provider] = use
     active = JobFilter(mode=Mode.HISTORY, states=JOB.active)
-    others = await rt.store.list_jobs(active, limit=OTHERS_MAX)
+    others = await rt.jobs.list_jobs(active, limit=OTHERS_MAX)
     return LimitsAhead(
         budgets=rt.registry.budgets,
         uses=uses,
@@ -112,7 +112,7 @@ async def limits_ahead(rt: Runtime, subject: JobAhead) -> LimitsAhead:
 
 async def _earlier(rt: Runtime, subject: JobAhead) -> list[Pace]:
     same = JobFilter(sync=subject.sync, connection_id=subject.connection_id)
-    found = await rt.store.list_jobs(same, limit=EARLIER_MAX)
+    found = await rt.jobs.list_jobs(same, limit=EARLIER_MAX)
     return [each.summary.pace for each in found if each.id != subject.job_id]
 
 

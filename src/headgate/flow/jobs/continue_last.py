@@ -20,7 +20,8 @@ from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Job, Mode, Summary
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import JobFilter, NewJob, SubmitResult
+from headgate.ports.jobs.store import JobFilter
+from headgate.ports.jobs.submission import NewJob, SubmitResult
 
 #: How many jobs are passed over, at most, that have nothing to continue.
 LOOK_BACK_MAX = 100
@@ -57,7 +58,7 @@ async def _unfinished_job(
     job_filter = JobFilter(
         user_id=request.user_id, sync=sync.name, connection_id=check_connection(request, sync)
     )
-    for job in await rt.store.list_jobs(job_filter, limit=LOOK_BACK_MAX):
+    for job in await rt.jobs.list_jobs(job_filter, limit=LOOK_BACK_MAX):
         if request.key is not None and job.key == request.key:
             # The request was sent before; the job that it made is the answer, by its key.
             return job

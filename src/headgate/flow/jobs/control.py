@@ -100,11 +100,11 @@ async def cancel(
 
 async def _apply(rt: Runtime, job_id: str, user_id: str | None, decide: Decide) -> Job:
     for _ in range(_TRIES_MAX):
-        job = await rt.store.get(job_id, user_id=user_id)
+        job = await rt.jobs.get(job_id, user_id=user_id)
         requested = decide(job)
         if requested is None:
             return job
-        after = await rt.store.settle(requested)
+        after = await rt.jobs.settle(requested)
         if after is not None:
             call_on_end(rt.registry, after)
             await rt.signal.announce(CONTROL)

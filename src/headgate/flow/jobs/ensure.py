@@ -14,7 +14,7 @@ from headgate.model import change
 from headgate.model.change import JobChange
 from headgate.model.job import Job, Mode, Reason
 from headgate.model.states import JOB, JobState
-from headgate.ports.jobs.store import SubmitResult
+from headgate.ports.jobs.submission import SubmitResult
 from headgate.ports.signal import job_hints, lane_topic
 
 #: Others may change the job between the read and the write; then it is read again, so many times.
@@ -45,7 +45,7 @@ async def ensure(
         try:
             return await submit_unchecked(rt, request)
         except ActiveJobExists as active:
-            job = await rt.store.get(active.job_id)
+            job = await rt.jobs.get(active.job_id)
         if job.mode is Mode.HISTORY:
             raise ActiveJobExists(job.id)
         rerun = _rerun_change(job, restart=restart, reasons=_WOKEN_AT_ONCE if at_once else _WOKEN)
@@ -53,7 +53,7 @@ async def ensure(
             if job.state in JOB.terminal:
                 continue
             return SubmitResult(job, created=False)
-        after = await rt.store.settle(rerun)
+        after = await rt.jobs.settle(rerun)
         if after is not None:
             if after.state is JobState.PENDING:
                 await rt.signal.announce(lane_topic(after.lane), job_hints([after]))

@@ -18,8 +18,9 @@ from headgate.flow.runtime import Runtime
 from headgate.model.forecast import Forecast
 from headgate.model.job import Job, JobEvent, Lane, Mode
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import JobFilter, LastEvent, SubmitResult
-from headgate.ports.jobs.submission import SubmitOutcome
+from headgate.ports.jobs.events import LastEvent
+from headgate.ports.jobs.store import JobFilter
+from headgate.ports.jobs.submission import SubmitOutcome, SubmitResult
 
 LIST_MAX = 1000
 
@@ -108,7 +109,7 @@ class Jobs:
 
     async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
         """The job."""
-        return await self._rt.store.get(job_id, user_id=user_id)
+        return await self._rt.jobs.get(job_id, user_id=user_id)
 
     async def list(
         self,
@@ -131,30 +132,30 @@ class Jobs:
             mode=mode,
             states=tuple(states),
         )
-        return await self._rt.store.list_jobs(job_filter, limit=limit, before=before)
+        return await self._rt.jobs.list_jobs(job_filter, limit=limit, before=before)
 
     async def count(self) -> Mapping[str, Mapping[JobState, int]]:
         """How many jobs of each declared sync are in each state, zero included."""
-        return await self._rt.store.count_jobs()
+        return await self._rt.jobs.count_jobs()
 
     async def oldest_due_s(self) -> Mapping[Lane, float]:
         """How many seconds the oldest due job of each lane has waited for a worker."""
-        return await self._rt.store.oldest_due_s()
+        return await self._rt.jobs.oldest_due_s()
 
     async def open_breakers(self) -> Mapping[str, int]:
         """How many jobs an open breaker has paused, by the provider that failed."""
-        return await self._rt.store.open_breakers()
+        return await self._rt.breakers.open_breakers()
 
     async def events(self, job_id: str, *, after: int = 0, limit: int = 200) -> Sequence[JobEvent]:
         """A job's events in order; for the next page, pass the last id as `after`."""
-        return await self._rt.store.events(job_id, after=after, limit=limit)
+        return await self._rt.events.list_events(job_id, after=after, limit=limit)
 
     async def last_events(self, job_ids: Sequence[str]) -> Mapping[str, LastEvent]:
         """How far each of these jobs is, by its id: its last event's id, and its state.
 
         It does not check whose jobs they are.
         """
-        return await self._rt.store.last_events(job_ids)
+        return await self._rt.events.last_events(job_ids)
 
     async def pause(self, job_id: str, *, user_id: str | None = None) -> Job:
         """Pause the job until it is resumed; a running job stops at its next checkpoint."""

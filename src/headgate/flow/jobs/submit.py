@@ -14,7 +14,7 @@ from headgate.flow.runtime import Runtime
 from headgate.model.job import JobParams, Lane, Mode, Progress, Reprocess
 from headgate.model.record import CoverageRow
 from headgate.policy.calendar import gaps, history_progress
-from headgate.ports.jobs.store import NewJob, SubmitResult
+from headgate.ports.jobs.submission import NewJob, SubmitResult
 from headgate.ports.signal import job_hints, lane_topic
 
 ID_LENGTH_MAX = 200
@@ -96,7 +96,7 @@ async def store_new(rt: Runtime, new: NewJob) -> SubmitResult:
     """Store the job, once per key, and wake the workers of its lane."""
     topic = lane_topic(new.lane)
     hint = rt.signal.hint(topic)
-    submitted = await rt.store.submit(new, hint)
+    submitted = await rt.jobs.submit(new, hint)
     if submitted.created:
         await rt.signal.announce(topic, job_hints([submitted.job]), sent=hint is not None)
     return submitted
@@ -148,7 +148,7 @@ def check(request: JobRequest, sync: Sync, *, job_id: str, now: datetime) -> New
 async def check_entitlement(rt: Runtime, new: NewJob) -> None:
     """Raise PlanRequired if the user's plan does not include the job."""
     if rt.entitlement is not None:
-        plan = await rt.store.plan_of(new.user_id)
+        plan = await rt.users.plan_of(new.user_id)
         refusal = rt.entitlement(plan, new.mode)
         if refusal is not None:
             raise PlanRequired(refusal)
@@ -158,7 +158,7 @@ async def plan_days(rt: Runtime, new: NewJob, reprocess: Reprocess) -> NewJob:
     """The job with the days that it reads: those of its range that are not held already."""
     if new.start_date is None or new.end_date is None:
         return new
-    [covered] = await rt.store.covered_days([new])
+    [covered] = await rt.coverage.covered_days([new])
     return with_plan(new, covered, reprocess)
 
 

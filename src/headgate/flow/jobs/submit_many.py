@@ -23,8 +23,7 @@ from headgate.flow.jobs.submit import JobRequest, check, check_name, with_plan
 from headgate.flow.registry import Sync
 from headgate.flow.runtime import Runtime
 from headgate.model.job import Lane, Reprocess
-from headgate.ports.jobs.store import NewJob
-from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.submission import NewJob, SubmitOutcome, SubmitStatus
 from headgate.ports.signal import JobHint, lane_topic
 
 #: The jobs that are stored in one transaction.
@@ -170,7 +169,7 @@ async def _check_entitlements(rt: Runtime, batch: _Batch) -> None:
     """Refuse what the users' plans do not include, by one read of the plans."""
     if rt.entitlement is None:
         return
-    plans = await rt.store.plans_of(sorted({new.user_id for new in batch.jobs.values()}))
+    plans = await rt.users.plans_of(sorted({new.user_id for new in batch.jobs.values()}))
     for place, new in list(batch.jobs.items()):
         refusal = rt.entitlement(plans.get(new.user_id), new.mode)
         if refusal is not None:
@@ -180,7 +179,7 @@ async def _check_entitlements(rt: Runtime, batch: _Batch) -> None:
 async def _plan_days(rt: Runtime, batch: _Batch) -> None:
     """Give backfills the days that they read, by few reads of the coverage."""
     for places in _by_days(batch.jobs):
-        covered = await rt.store.covered_days([batch.jobs[place] for place in places])
+        covered = await rt.coverage.covered_days([batch.jobs[place] for place in places])
         for place, days in zip(places, covered, strict=True):
             reprocess = Reprocess(batch.checked[place].request.reprocess)
             batch.jobs[place] = with_plan(batch.jobs[place], days, reprocess)
@@ -204,7 +203,7 @@ def _by_days(jobs: Mapping[int, NewJob]) -> Iterator[list[int]]:
 
 async def _store(rt: Runtime, batch: _Batch) -> None:
     """Store the jobs in one transaction, and wake the workers of each lane once."""
-    stored = await rt.store.submit_many(list(batch.jobs.values()))
+    stored = await rt.jobs.submit_many(list(batch.jobs.values()))
     batch.outcomes.update(zip(batch.jobs, stored, strict=True))
     now, due = rt.clock.now(), defaultdict[Lane, list[JobHint]](list)
     for new, outcome in zip(batch.jobs.values(), stored, strict=True):

@@ -293,15 +293,15 @@ async def views_of(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
 async def _views(rt: Runtime, jobs: Sequence[Job]) -> list[JobView]:
     now = rt.clock.now()
     waiting = any(needs_worker(job, now) for job in jobs)
-    workers = await rt.store.live_workers() if waiting else None
-    fault = rt.store.find_fault() if waiting else None
+    workers = await rt.workers.live_workers() if waiting else None
+    fault = rt.database.find_fault() if waiting else None
     titles = rt.registry.titles
     return [view_of(job, now=now, titles=titles, workers=workers, fault=fault) for job in jobs]
 
 
 async def status_of(rt: Runtime, job_id: str, *, user_id: str | None = None) -> JobStatus:
     """The status of the job; NotFound if it belongs to another user."""
-    stored = await rt.store.get(job_id, user_id=user_id)
+    stored = await rt.jobs.get(job_id, user_id=user_id)
     [job] = await with_present_progress(rt.items, [stored])
     [view] = await _views(rt, [job])
     finish, no_estimate = await _finish(rt, job, view)
@@ -329,7 +329,7 @@ async def _gaps(rt: Runtime, job: Job) -> list[DayView]:
     # Only a job that counted failures has gaps to read.
     if job.mode is not Mode.HISTORY or not (job.summary.days_failed or job.summary.refused):
         return []
-    found = await rt.store.gaps(job.id, job.sync, job.connection_id, limit=GAPS_MAX)
+    found = await rt.coverage.list_gaps(job.id, job.sync, job.connection_id, limit=GAPS_MAX)
     title = rt.registry.titles.get(job.destination or "", job.destination)
     return [day_view(row.day, row, destination=title) for row in found]
 

@@ -25,7 +25,7 @@ def leased_work(rt: Runtime, jobs: ActiveClaims[Job]) -> Sequence[LeasedWork]:
     async def sweep_jobs() -> int:
         return await rescue_jobs(rt) + await thaw_paused(rt)
 
-    items = [] if rt.fetching is None else [item_work(rt.fetching, rt.store.find_fault)]
+    items = [] if rt.fetching is None else [item_work(rt.fetching, rt.database.find_fault)]
     deliveries = [] if rt.drainer is None else [LeasedWork(rt.drainer.claims, rt.drainer.rescue)]
     return (
         LeasedWork(jobs, sweep_jobs),
@@ -73,7 +73,7 @@ async def rescue_jobs(rt: Runtime) -> int:
         rescued.append(job)
         call_on_end(rt.registry, job)
 
-    await rescue_expired(rt.store, lambda job: _rescue_job(rt, job), note)
+    await rescue_expired(rt.jobs, lambda job: _rescue_job(rt, job), note)
     rt.measurements.rescues.add(JOB.name, len(rescued))
     return await _announce(rt, rescued)
 
@@ -82,8 +82,8 @@ async def thaw_paused(rt: Runtime) -> int:
     """Thaw the jobs whose cool-down is over; returns how many."""
     thawed: list[Job] = []
     await settle_in_rounds(
-        rt.store,
-        lambda: rt.store.list_thawable(limit=BATCH_MAX),
+        rt.jobs,
+        lambda: rt.breakers.list_thawable(limit=BATCH_MAX),
         lambda job: change.thaw(job, probe=job.reason is Reason.BREAKER),
         thawed.append,
     )
@@ -93,19 +93,19 @@ async def thaw_paused(rt: Runtime) -> int:
 async def free_probes(rt: Runtime) -> None:
     """Pause probes that no live worker can run, so that another job can be the probe."""
     probes = [
-        job for job in await rt.store.list_waiting_probes() if rt.registry.find(job.sync) is None
+        job for job in await rt.breakers.list_waiting_probes() if rt.registry.find(job.sync) is None
     ]
     if probes:
-        workers = await rt.store.live_workers()
+        workers = await rt.workers.live_workers()
         stuck = [job for job in probes if not any(each.can_run(job) for each in workers)]
-        await rt.store.settle_many([(change.pass_probe_on(job), None) for job in stuck])
+        await rt.jobs.settle_many([(change.pass_probe_on(job), None) for job in stuck])
 
 
 def _rescue_job(rt: Runtime, job: Job) -> JobChange:
     sync = rt.registry.find(job.sync)
     policy = None if sync is None else sync.retry
     # Workers that cannot write cannot extend their leases either.
-    counts = rt.store.find_fault() is None
+    counts = rt.database.find_fault() is None
     return retry.rescue(job, policy, draw=rt.rng.random(), counts=counts)
 
 

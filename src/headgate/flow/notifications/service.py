@@ -182,7 +182,7 @@ class Notifications:
         self, *, user_id: str | None = None, limit: int, after: tuple[str, str] | None = None
     ) -> Sequence[TroubleRow]:
         """What is the matter, as people were told, in the order of connections and syncs."""
-        return await self._store.troubles(user_id=user_id, limit=limit, after=after)
+        return await self._store.list_troubles(user_id=user_id, limit=limit, after=after)
 
     async def test(self, target: Target, *, to: str | None = None) -> NotificationTest:
         """Send a test to the target at once; returns what became of it.

@@ -10,7 +10,7 @@ import msgspec
 from headgate.base.encoding import Json, to_json
 from headgate.flow.records.service import Records
 from headgate.flow.records.view import RecordView
-from headgate.ports.jobs.store import RecordFilter
+from headgate.ports.records.store import RecordFilter
 
 #: The most fields of records that get a column of their own.
 COLUMNS_MAX = 1000

@@ -17,7 +17,7 @@ from headgate.flow.records.view import (
 )
 from headgate.flow.runtime import Runtime
 from headgate.model.record import CoverageRow, Record, RecordRow, StoredRecord
-from headgate.ports.jobs.store import RecordFilter
+from headgate.ports.records.store import RecordFilter
 
 PAGE_MAX = 1000
 #: How many records are in memory while all are walked over.
@@ -38,7 +38,9 @@ class Records:
     ) -> Sequence[Record]:
         """A connection's records in the order of their keys, after the key `after`."""
         stored_as = self._rt.registry.records_name(sync)
-        return await self._rt.store.records(stored_as, connection_id, after=after, limit=limit)
+        return await self._rt.records.list_records(
+            stored_as, connection_id, after=after, limit=limit
+        )
 
     async def page(
         self, which: RecordFilter, *, after: str | None = None, limit: int = 50
@@ -51,7 +53,7 @@ class Records:
             raise InvalidInput("limit", f"must be between 1 and {PAGE_MAX}")
         stored = self._checked(which)
         begin = None if after is None else read_cursor(after)
-        found = await self._rt.store.find_records(stored, after=begin, limit=limit)
+        found = await self._rt.records.find_records(stored, after=begin, limit=limit)
         sync = self._rt.registry.find(which.sync)
         if sync is None and begin is None and not found.rows and found.after is None:
             known = ", ".join(self._rt.registry.names) or "none"
@@ -90,7 +92,7 @@ class Records:
         return record_view(found[0], which.sync)
 
     async def _under_key(self, which: RecordFilter, key: str) -> Sequence[RecordRow]:
-        return await self._rt.store.records_under_key(which, key, limit=_NAMED_MAX + 1)
+        return await self._rt.records.list_under_key(which, key, limit=_NAMED_MAX + 1)
 
     def _checked(self, which: RecordFilter) -> RecordFilter:
         """The filter with the name that the records are stored under; InvalidInput if it is wrong.
@@ -110,17 +112,17 @@ class Records:
         self, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
     ) -> Sequence[StoredRecord]:
         """The records of these syncs, connections and keys, with the time each was stored."""
-        return await self._rt.store.records_of(self._names(syncs), connection_ids, keys)
+        return await self._rt.records.find_by_keys(self._names(syncs), connection_ids, keys)
 
     async def forget(self, syncs: Sequence[str], connection_id: str, keys: Sequence[str]) -> int:
         """Delete a connection's records under these keys; returns how many there were."""
-        return await self._rt.store.forget_records(self._names(syncs), connection_id, keys)
+        return await self._rt.records.forget_records(self._names(syncs), connection_id, keys)
 
     async def coverage(
         self, sync: str, connection_id: str, *, start: date, end: date
     ) -> Sequence[CoverageRow]:
         """The coverage of each day; a day without a row has not been read."""
-        return await self._rt.store.coverage(sync, connection_id, start, end)
+        return await self._rt.coverage.list_days(sync, connection_id, start, end)
 
     def _names(self, syncs: Sequence[str]) -> Sequence[str]:
         return sorted({self._rt.registry.records_name(sync) for sync in syncs})

@@ -12,7 +12,7 @@ from headgate.base.encoding import JsonObject, to_json
 from headgate.base.errors import InvalidInput
 from headgate.flow.registry import Sync, title_of
 from headgate.model.record import RecordRow
-from headgate.ports.jobs.store import RecordPosition
+from headgate.ports.records.store import RecordPosition
 
 NUL = "\0"
 _position = msgspec.json.Decoder(tuple[str, str | None])

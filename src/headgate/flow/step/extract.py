@@ -34,7 +34,7 @@ async def _high_water(rt: Runtime, job: Job) -> Json:
     """
     if job.mode is not Mode.SINCE or job.params.since is not None:
         return None
-    return await rt.store.high_water(job.sync, job.connection_id)
+    return await rt.records.high_water(job.sync, job.connection_id)
 
 
 def context(
@@ -60,7 +60,7 @@ def context(
         gate=gate,
         api=api,
         item_work=None if rt.fetching is None else JobItems(rt.fetching, job),
-        find_hashes=lambda keys: rt.store.record_hashes(stored_as, job.connection_id, keys),
-        find_records=lambda keys: rt.store.record_data(stored_as, job.connection_id, keys),
+        find_hashes=lambda keys: rt.records.record_hashes(stored_as, job.connection_id, keys),
+        find_records=lambda keys: rt.records.record_data(stored_as, job.connection_id, keys),
         find_receipts=lambda keys: find_receipts(rt, sync, job, keys),
     )

@@ -91,14 +91,14 @@ async def _fails_others(rt: Runtime, sync: Sync, job: Job, provider: str) -> boo
     # users, each with a bad day of their own, would wait for each other.
     history = job.mode is Mode.HISTORY
     below = sync.retry.pauses_max if history else _ANY_PAUSES
-    return await rt.store.fails_others(job, provider, pauses_below=below)
+    return await rt.breakers.fails_others(job, provider, pauses_below=below)
 
 
 async def _reads_another_day(rt: Runtime, sync: Sync, job: Job, times: ChunkTimes) -> bool:
     """Read another day and drop what it brings; raises what the source raises."""
     day = job.cursor_date
     assert day is not None
-    rows = await rt.store.coverage(sync.name, job.connection_id, day + DAY, day + KNOWN_DAYS)
+    rows = await rt.coverage.list_days(sync.name, job.connection_id, day + DAY, day + KNOWN_DAYS)
     known = [row.day for row in rows if row.status is not DayStatus.FAILED]
     other = known[0] if known else trial_day(day, job.pauses)
     await extract(rt, sync, replace(job, cursor=other.isoformat()), times.at(job.source))

@@ -29,7 +29,7 @@ async def find_receipts(
     """What the destination has made of these records; RecordsClaimed if one is being sent."""
     if not sync.delivers_once:
         return {}
-    return _without_claimed(await rt.store.receipts(job, sync.records_name, keys))
+    return _without_claimed(await rt.receipts.find_states(job, sync.records_name, keys))
 
 
 async def claim_records(rt: Runtime, sync: Sync, job: Job, chunk: Chunk) -> Chunk:
@@ -41,7 +41,7 @@ async def claim_records(rt: Runtime, sync: Sync, job: Job, chunk: Chunk) -> Chun
         return chunk
     # A list may shift while it is paged: a record that comes twice is one.
     found = {record.key: record for record in chunk.records}
-    taken = _without_claimed(await rt.store.claim_records(job, sync.records_name, list(found)))
+    taken = _without_claimed(await rt.receipts.claim_records(job, sync.records_name, list(found)))
     left = [record for key, record in found.items() if key not in taken]
     before = chunk.delivered_before + len(found) - len(left)
     return replace(chunk, records=left, delivered_before=before)

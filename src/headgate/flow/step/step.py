@@ -309,22 +309,22 @@ def _fail_chunk(rt: Runtime, job: Job, error: Exception, decision: Decision) -> 
 async def _settle(rt: Runtime, job: Job, outcome: Outcome) -> SettleResult:
     """Write the outcome; if the store refuses it, the chunk has failed like any other."""
     try:
-        after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
+        after = await settle_surely(rt.jobs, rt.clock, outcome.change, outcome.work)
     except StoreUnavailable as error:
         if not isinstance(error, StoreFault):
             raise
         # A chunk that does not fit on a disk leaves room for saying so.
         outcome = _fail_chunk(rt, job, error, _decide(rt, job, error))
-        after = await settle_surely(rt.store, rt.clock, outcome.change)
+        after = await settle_surely(rt.jobs, rt.clock, outcome.change)
     except Exception as error:
         error = classify(error)
         outcome = _fail_chunk(rt, job, error, _decide(rt, job, error))
-        after = await settle_surely(rt.store, rt.clock, outcome.change, outcome.work)
+        after = await settle_surely(rt.jobs, rt.clock, outcome.change, outcome.work)
     if after is not None:
         _measure(rt, after)
         call_on_end(rt.registry, after)
         has_messages = outcome.work is not None and outcome.work.messages
-        if has_messages or (rt.notifies and _is_worth_telling(after)):
+        if has_messages or (rt.notifications is not None and _is_worth_telling(after)):
             await rt.signal.announce(OUTBOX)
     return SettleResult(outcome.change, after)
 
@@ -351,7 +351,7 @@ def _measure(rt: Runtime, after: Job) -> None:
 async def _release_provider(rt: Runtime, job: Job) -> None:
     """Resume the other jobs of the provider, one after another, because its probe succeeded."""
     sync = rt.registry.get(job.sync)
-    freed = await rt.store.release_provider(
+    freed = await rt.breakers.release_provider(
         job.provider, stagger=timedelta(seconds=sync.retry.stagger_s), limit=RELEASE_MAX
     )
     await rt.signal.announce(SWEEP)

@@ -134,11 +134,11 @@ class UserData:
                 with suppress(IllegalTransition, Conflict, NotFound):
                     asked = await cancel(self._rt, job.id, deadline=timedelta(0))
                     if asked.state is JobState.CANCELLING:
-                        await self._rt.store.settle(change.cancel(asked))
+                        await self._rt.jobs.settle(change.cancel(asked))
 
     async def _active_jobs(self, user_id: str) -> Sequence[Job]:
         active = JobFilter(user_id=user_id, states=JOB.active)
-        return await self._rt.store.list_jobs(active, limit=_PAGE_MAX)
+        return await self._rt.jobs.list_jobs(active, limit=_PAGE_MAX)
 
     async def _disconnect(self, erasure: Erasure, user_id: str) -> None:
         """Revoke what the user has authorized, where providers can do so, and delete it here."""

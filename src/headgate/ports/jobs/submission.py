@@ -1,10 +1,46 @@
-"""What becomes of requests for jobs that are submitted many at once."""
+"""New jobs, and what becomes of requests for them."""
 
+from datetime import date, timedelta
 from enum import StrEnum
 
 import msgspec
 
+from headgate.base.encoding import Json
 from headgate.base.errors import HeadgateError
+from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Summary
+
+
+class NewJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A job to store, validated and complete."""
+
+    id: str
+    user_id: str
+    connection_id: str
+    sync: str
+    source: str
+    destination: str | None = None
+    destination_connection_id: str | None = None
+    mode: Mode
+    lane: Lane
+    key: str | None
+    #: A hash of the whole request, to refuse the same key with another request.
+    request_hash: str
+    params: JobParams
+    start_date: date | None
+    end_date: date | None
+    cursor: Json
+    progress: Progress
+    delay: timedelta
+    #: Of the job that it continues.
+    high_water: Json = None
+    summary: Summary = Summary()
+
+
+class SubmitResult(msgspec.Struct, frozen=True):
+    """The job for a request, and whether this request created it."""
+
+    job: Job
+    created: bool
 
 
 class SubmitStatus(StrEnum):

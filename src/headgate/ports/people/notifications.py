@@ -41,7 +41,7 @@ class NotificationStore(Protocol):
         """Tell of jobs that are paused for long, once each; returns how many were looked at."""
         ...
 
-    async def troubles(
+    async def list_troubles(
         self, *, user_id: str | None = None, limit: int, after: tuple[str, str] | None = None
     ) -> Sequence[TroubleRow]:
         """What is the matter, as people were told, in the order of connections and syncs."""

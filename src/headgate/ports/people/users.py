@@ -6,19 +6,7 @@ from typing import Any, Protocol
 from headgate.model.user import User
 
 
-class PlanStore(Protocol):
-    """The plans of users, which decide what they may submit."""
-
-    async def plan_of(self, user_id: str) -> str | None:
-        """The user's plan; None if none was set."""
-        ...
-
-    async def plans_of(self, user_ids: Sequence[str]) -> Mapping[str, str]:
-        """The plans of these users, by user; who has none is left out. Any number of users."""
-        ...
-
-
-class UserStore(PlanStore, Protocol):
+class UserStore(Protocol):
     """Users. Every method is one atomic, durable operation, by the store's own time."""
 
     async def get(self, user_id: str) -> User:
@@ -27,6 +15,14 @@ class UserStore(PlanStore, Protocol):
 
     async def list_users(self, *, limit: int, after: str | None = None) -> Sequence[User]:
         """Users in the order of their ids, those after the id `after`."""
+        ...
+
+    async def plan_of(self, user_id: str) -> str | None:
+        """The user's plan; None if none was set."""
+        ...
+
+    async def plans_of(self, user_ids: Sequence[str]) -> Mapping[str, str]:
+        """The plans of these users, by user; who has none is left out. Any number of users."""
         ...
 
     async def set_plan(self, user_id: str, plan: str) -> User:

@@ -7,6 +7,7 @@ with `HEADGATE_SYSTEMS=health-history`, or use it in an application of your own:
 """
 
 from headgate import System
+from headgate.systems.health_history.rows import HISTORICAL_JOBS
 
 _HERE = "headgate.systems.health_history"
 
@@ -17,4 +18,5 @@ system = System(
     syncs=f"{_HERE}.syncs:syncs",
     schedules=f"{_HERE}.schedules:schedules",
     routes=f"{_HERE}.api:routes",
+    row_attributes=HISTORICAL_JOBS,
 )

@@ -6,14 +6,14 @@ is a table of names over the one representation of a job.
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import Annotated
 
 from fastapi import Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from headgate import App, InvalidInput, JobRequest, JobState, JsonObject, Mode, NotFound
+from headgate import App, InvalidInput, JobRequest, JsonObject, Mode, NotFound
+from headgate.systems.health_history.rows import STATUS_OF, Status
 from headgate.toolkit import page_of
 from headgate.toolkit.api import (
     IDEMPOTENT,
@@ -50,28 +50,6 @@ _WORDS = {"start_date": "startDate", "end_date": "endDate", "user_id": "userId"}
 routes = router("/jobs", "Historical jobs")
 
 
-class Status(StrEnum):
-    """The specification's words for a status, and one more."""
-
-    PENDING = "PENDING"
-    RUNNING = "RUNNING"
-    PAUSED = "PAUSED"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-    #: Not FAILED: clients offer a retry for that, and a cancelled job cannot be retried.
-    CANCELLED = "CANCELLED"
-
-
-STATUS_OF = {
-    JobState.PENDING: Status.PENDING,
-    JobState.RUNNING: Status.RUNNING,
-    JobState.PAUSED: Status.PAUSED,
-    # A worker still runs it: it may end as completed after all, so clients must go on polling.
-    JobState.CANCELLING: Status.RUNNING,
-    JobState.CANCELLED: Status.CANCELLED,
-    JobState.SUCCESS: Status.COMPLETED,
-    JobState.FAILED: Status.FAILED,
-}
 #: The specification's names for the fields of a job, and further fields with our names.
 NAMES = {
     "jobId": "id",

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from headgate.flow.records.export import ExportFormat, export
 from headgate.flow.records.view import RecordPage, RecordView, shorten
-from headgate.ports.jobs.store import RecordFilter
+from headgate.ports.records.store import RecordFilter
 from headgate.toolkit.api import examples, responses
 from headgate.toolkit.api.documents import Name, Time
 from headgate.toolkit.api.jobs import NOT_MODIFIED, Limit

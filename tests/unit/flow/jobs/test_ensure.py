@@ -13,7 +13,7 @@ from headgate.model.change import JobChange
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
 from headgate.ports.connector import Chunk, Context
-from headgate.ports.jobs.store import NewJob, SubmitResult
+from headgate.ports.jobs.submission import NewJob, SubmitResult
 from tests.unit.values import make_job, runtime
 
 REQUEST = JobRequest(sync="inbox", user_id="user_1", connection_id="user_1")

@@ -35,7 +35,7 @@ from headgate.model.record import CoverageRow
 from headgate.policy.entitlement import Entitlement, paid_history
 from headgate.ports.connector import Batch, Chunk, Context
 from headgate.ports.http import ClientOptions, Http
-from headgate.ports.jobs.store import NewJob, SubmitResult
+from headgate.ports.jobs.submission import NewJob, SubmitResult
 from headgate.ports.signal import SignalHint
 from tests.unit.values import NOW, make_job, runtime
 

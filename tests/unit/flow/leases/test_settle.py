@@ -8,7 +8,7 @@ from headgate.base.clock import ManualClock
 from headgate.base.errors import FaultKind, StoreError, StoreFault, StoreUnavailable
 from headgate.flow.leases.settle import SETTLE_RESTS_S, settle_surely
 from headgate.model import change
-from headgate.ports.jobs.store import Store
+from headgate.ports.jobs.store import JobStore
 from tests.unit.values import NOW, make_job
 
 
@@ -48,5 +48,5 @@ async def test_an_outage_is_waited_out_and_a_full_disk_is_not(
     # When a change is settled, then the caller gets the error, and a full disk is not tried again:
     # it takes a person to repair it, and each try holds the job's slot
     with pytest.raises(type(error)):
-        await settle_surely(cast(Store, store), clock, change.release(make_job()))
+        await settle_surely(cast(JobStore, store), clock, change.release(make_job()))
     assert store.asked == tries

@@ -52,7 +52,7 @@ class Recorder:
     async def fails_others(self, job: Job, provider: str, *, pauses_below: int) -> bool:
         return False
 
-    async def coverage(self, *_: object) -> list[CoverageRow]:
+    async def list_days(self, *_: object) -> list[CoverageRow]:
         return []
 
     async def release_provider(self, source: str, *, stagger: timedelta, limit: int) -> int:

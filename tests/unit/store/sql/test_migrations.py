@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy import text
 
 from headgate.model.user import Preferences, User
-from headgate.ports.jobs.store import RecordFilter
+from headgate.ports.records.store import RecordFilter
 from headgate.store.sql import schema
 from headgate.store.sql.engine.database import Database
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.people.users import SqlUsers
 from headgate.store.sql.schema import ENGINE, Schema
+from tests.store_bundles import SqlStores
 from tests.stores import START
 
 LONG_AGO = START - timedelta(days=400)
@@ -151,14 +151,16 @@ async def test_records_that_were_there_before_belong_to_whom_they_were_read_for(
     await schema.migrate(blank)
 
     # Then each sees their own
-    found = await SqlStore(blank, ["notes"]).find_records(RecordFilter(sync="notes"), limit=10)
+    found = await SqlStores(blank, ["notes"]).records.find_records(
+        RecordFilter(sync="notes"), limit=10
+    )
     assert [(row.connection_id, row.user_id) for row in found.rows] == [
         ("conn_1", "ada"),
         ("conn_2", "bob"),
         ("zoe", "zoe"),
     ]
     mine = RecordFilter(sync="notes", user_id="zoe")
-    assert len((await SqlStore(blank, ["notes"]).find_records(mine, limit=10)).rows) == 1
+    assert len((await SqlStores(blank, ["notes"]).records.find_records(mine, limit=10)).rows) == 1
 
 
 async def test_days_that_were_covered_before_went_where_their_job_says(

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.attributes import Attributes, key_of
 from headgate.store.dynamodb.engine.definition import BY_SYNC, index_keys
-from headgate.store.dynamodb.engine.merge import query_shards
 from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
 
 #: How many rows are read at a time where nobody says how many are wanted.
@@ -32,7 +31,7 @@ async def iterate(
             for each in keys.shards("all", kind)
         ]
         # A range includes its first key, which was listed before.
-        entries = await query_shards(table, BY_SYNC, ranges, limit=page + 1)
+        entries = await table.query_shards(BY_SYNC, ranges, limit=page + 1)
         new = [entry for entry in entries if entry[sort_key] != after]
         found = await table.get_many([key_of(entry) for entry in new])
         for entry in new:

@@ -3,6 +3,8 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from heapq import merge
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -237,6 +239,20 @@ class DynamoTable:
             if not answer.get("LastEvaluatedKey"):
                 return counted
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    async def query_shards(
+        self, index: str, shards: Sequence[KeyRange], *, limit: int
+    ) -> list[Attributes]:
+        """The first `limit` items of these ranges of an index, in the order of its sort key."""
+        found = await gather(self.query_all(each, limit=limit) for each in shards)
+        sk = index_keys(index)[1]
+        newest_first = any(each.newest_first for each in shards)
+        ordered = merge(*found, key=lambda item: str(item[sk]), reverse=newest_first)
+        return list(islice(ordered, limit))
+
+    async def count_shards(self, shards: Sequence[KeyRange]) -> int:
+        """How many items these ranges have together."""
+        return sum(await gather(self.count(each) for each in shards))
 
     # ---- writing -------------------------------------------------------------------------------
 

@@ -160,6 +160,19 @@ def is_one_of(name: str, allowed: Sequence[str]) -> tuple[str, Attributes]:
     return f"({' OR '.join(parts)})", values
 
 
+def unchanged(item: Attributes, names: Sequence[str]) -> tuple[str, Attributes]:
+    """The condition that these attributes are as in the item, and its values."""
+    conditions = [EXISTS]
+    seen: Attributes = {}
+    for name in names:
+        if item.get(name) is None:
+            conditions.append(f"attribute_not_exists(#{name})")
+        else:
+            conditions.append(f"#{name} = :seen_{name}")
+            seen[f"seen_{name}"] = item[name]
+    return " AND ".join(conditions), seen
+
+
 def set_and_remove(item: Attributes) -> str:
     """The change that sets these attributes, to values of the same names, and removes the Nones."""
     kept = [f"#{name} = :{name}" for name, value in item.items() if value is not None]

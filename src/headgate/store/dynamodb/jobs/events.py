@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from headgate.base.encoding import JsonObject, from_json, to_json
 from headgate.model.job import JobEvent
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import LastEvent
+from headgate.ports.jobs.events import LastEvent
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
 from headgate.store.dynamodb.engine.attributes import Attributes, key_of, size_of
 from headgate.store.dynamodb.engine.definition import BY_AGE, index_keys
 from headgate.store.dynamodb.engine.errors import ConditionFailed
-from headgate.store.dynamodb.engine.merge import query_shards
+from headgate.store.dynamodb.engine.port import DynamoPort, on_table
 from headgate.store.dynamodb.engine.table import DynamoTable, KeyRange
 from headgate.store.dynamodb.engine.writes import Put, Update, set_and_remove
 
@@ -79,70 +79,78 @@ def _older(items: Sequence[Attributes], before: str, limit: int) -> list[Attribu
     return old
 
 
-class DynamoEvents:
-    """The `EventStore` port on DynamoDB."""
+async def list_events(
+    table: DynamoTable, job_id: str, *, after: int, limit: int
+) -> Sequence[JobEvent]:
+    """A job's events in order, after the id `after`."""
+    which = KeyRange(
+        pk=keys.job(job_id)[0], first=keys.event_sk(after + 1), last=keys.event_sk(10**12 - 1)
+    )
+    items = await table.query_all(which, limit=limit)
+    found = [event for item in items for event in _events_of(item, job_id)]
+    return [event for event in found if event.id > after][:limit]
 
-    table: DynamoTable
 
-    async def events(self, job_id: str, *, after: int, limit: int) -> Sequence[JobEvent]:
-        """A job's events in order, after the id `after`."""
-        which = KeyRange(
-            pk=keys.job(job_id)[0], first=keys.event_sk(after + 1), last=keys.event_sk(10**12 - 1)
-        )
-        items = await self.table.query_all(which, limit=limit)
-        found = [event for item in items for event in _events_of(item, job_id)]
-        return [event for event in found if event.id > after][:limit]
+async def last_events(table: DynamoTable, job_ids: Sequence[str]) -> Mapping[str, LastEvent]:
+    """How far each of these jobs is; its state and its last event are read at one moment."""
+    found = await table.get_many([keys.job(each) for each in job_ids])
+    return {
+        item["id"]: LastEvent(item[EVENTS] if is_aged(item) else 0, JobState(item["state"]))
+        for item in found.values()
+    }
 
-    async def last_events(self, job_ids: Sequence[str]) -> Mapping[str, LastEvent]:
-        """How far each of these jobs is; its state and its last event are read at one moment."""
-        found = await self.table.get_many([keys.job(each) for each in job_ids])
-        return {
-            item["id"]: LastEvent(item[EVENTS] if is_aged(item) else 0, JobState(item["state"]))
-            for item in found.values()
-        }
 
-    async def prune_events(self, *, older_than: timedelta, limit: int) -> int:
-        """Delete old events, at most `limit` of the oldest; returns how many."""
-        before = keys.time_text(self.table.now() - older_than)
-        shards = [KeyRange(pk=each, last=before, index=BY_AGE) for each in keys.shards("events")]
-        left = limit
+async def prune_events(table: DynamoTable, *, older_than: timedelta, limit: int) -> int:
+    """Delete old events, at most `limit` of the oldest; returns how many."""
+    before = keys.time_text(table.now() - older_than)
+    shards = [KeyRange(pk=each, last=before, index=BY_AGE) for each in keys.shards("events")]
+    left = limit
 
-        async def prune(entry: Attributes) -> int:
-            """Delete those of a job's oldest events that were told before then."""
-            nonlocal left
-            if left <= 0:
-                return 0
-            job = await self.table.get((entry["pk"], entry["sk"]))
-            which = KeyRange(pk=entry["pk"], first=keys.event_sk(1), last=keys.event_sk(10**12 - 1))
-            # Those of one change go together, so a few more may be looked at than are deleted.
-            items = await self.table.query_all(which, limit=left + 1)
-            if left <= 0:
-                return 0
-            old = _older(items, before, left)
-            gone = sum(len(item["told"]) for item in old)
-            # Nothing is awaited since the look at `left`: jobs at the same time share the limit.
-            left -= gone
-            await self.table.delete_many([key_of(item) for item in old])
-            if job is not None:
-                await self._move_age(job, items[len(old) :])
-            return gone
+    async def prune(entry: Attributes) -> int:
+        """Delete those of a job's oldest events that were told before then."""
+        nonlocal left
+        if left <= 0:
+            return 0
+        job = await table.get((entry["pk"], entry["sk"]))
+        which = KeyRange(pk=entry["pk"], first=keys.event_sk(1), last=keys.event_sk(10**12 - 1))
+        # Those of one change go together, so a few more may be looked at than are deleted.
+        items = await table.query_all(which, limit=left + 1)
+        if left <= 0:
+            return 0
+        old = _older(items, before, left)
+        gone = sum(len(item["told"]) for item in old)
+        # Nothing is awaited since the look at `left`: jobs at the same time share the limit.
+        left -= gone
+        await table.delete_many([key_of(item) for item in old])
+        if job is not None:
+            await _move_age(table, job, items[len(old) :])
+        return gone
 
-        found = await query_shards(self.table, BY_AGE, shards, limit=limit)
-        return sum(await gather(prune(entry) for entry in found))
+    found = await table.query_shards(BY_AGE, shards, limit=limit)
+    return sum(await gather(prune(entry) for entry in found))
 
-    async def _move_age(self, job: Attributes, left: Sequence[Attributes]) -> None:
-        """Write of which time a job's oldest event is now."""
-        age: Attributes = {_AGE_PK: None, _AGE_SK: None}
-        if left:
-            age = age_of(job["id"], datetime.fromisoformat(left[0]["at"]))
-        update = Update(
-            at=(job["pk"], job["sk"]),
-            change=set_and_remove(age),
-            # Not if more was told meanwhile; the next round finds the job again.
-            condition=f"#{EVENTS} = :seen",
-            values={**age, "seen": job[EVENTS]},
-        )
-        try:
-            await self.table.write(update)
-        except ConditionFailed:
-            pass
+
+async def _move_age(table: DynamoTable, job: Attributes, left: Sequence[Attributes]) -> None:
+    """Write of which time a job's oldest event is now."""
+    age: Attributes = {_AGE_PK: None, _AGE_SK: None}
+    if left:
+        age = age_of(job["id"], datetime.fromisoformat(left[0]["at"]))
+    update = Update(
+        at=(job["pk"], job["sk"]),
+        change=set_and_remove(age),
+        # Not if more was told meanwhile; the next round finds the job again.
+        condition=f"#{EVENTS} = :seen",
+        values={**age, "seen": job[EVENTS]},
+    )
+    try:
+        await table.write(update)
+    except ConditionFailed:
+        pass
+
+
+class DynamoEvents(DynamoPort):
+    """The events of jobs in DynamoDB."""
+
+    list_events = on_table(list_events)
+    last_events = on_table(last_events)
+    prune_events = on_table(prune_events)

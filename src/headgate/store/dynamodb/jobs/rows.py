@@ -1,61 +1,56 @@
-"""Jobs as items: their attributes, and their places in the indexes.
+"""Jobs as rows: their attributes, and their places in the indexes."""
 
-Besides its columns, a job's item has the attributes of the table `HistoricalJobs` by which others
-may read it: jobId, userId, source, destination, startDate, endDate, cursorDate, status, errorCount
-and lastAttempt.
-"""
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
-from datetime import UTC, datetime
-
+from headgate.base.errors import NotFound
+from headgate.model.change import JOBS
 from headgate.model.job import Job, Reason
 from headgate.model.states import JOB, JobState
+from headgate.ports.jobs.store import RowAttribute
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.attributes import Attributes
-from headgate.store.dynamodb.engine.definition import BY_CONNECTION, BY_STATE, BY_SYNC, BY_USER
+from headgate.store.dynamodb.engine.definition import (
+    BY_CONNECTION,
+    BY_STATE,
+    BY_SYNC,
+    BY_USER,
+    index_keys,
+)
+from headgate.store.dynamodb.engine.rows import RowCodec, plain
+from headgate.store.dynamodb.engine.table import DynamoTable
 
-#: The statuses of `HistoricalJobs`, and one more: what was cancelled cannot be retried.
-STATUS_OF = {
-    JobState.PENDING: "PENDING",
-    JobState.RUNNING: "RUNNING",
-    JobState.PAUSED: "PAUSED",
-    # A worker still has it, and it may end as completed after all.
-    JobState.CANCELLING: "RUNNING",
-    JobState.CANCELLED: "CANCELLED",
-    JobState.SUCCESS: "COMPLETED",
-    JobState.FAILED: "FAILED",
-}
-
-
-def historical_time(time: datetime) -> str:
-    """A time as `HistoricalJobs` has it: in UTC, to the second."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+CODEC = RowCodec(JOBS.row)
 
 
 def fixed_attributes(job: Job) -> Attributes:
-    """The attributes of a job that never change, besides its columns."""
+    """The places of a job in the indexes that never change."""
     shard = keys.shard_of(job.id)
     entry = keys.join("job", job.id)
     return {
-        "jobId": job.id,
-        "userId": job.user_id,
-        "startDate": None if job.start_date is None else job.start_date.isoformat(),
-        "endDate": None if job.end_date is None else job.end_date.isoformat(),
         **keys.index_attributes(BY_USER, keys.join("user", job.user_id), entry),
         **keys.index_attributes(BY_CONNECTION, keys.join("connection", job.connection_id), entry),
         **keys.index_attributes(BY_SYNC, keys.join("job", job.sync, shard), entry),
     }
 
 
-def changing_attributes(job: Job) -> Attributes:
-    """The attributes of a job that follow from its state, besides its columns."""
-    cursor_date, attempted_at = job.cursor_date, job.attempted_at
-    return {
-        "status": STATUS_OF[job.state],
-        "cursorDate": None if cursor_date is None else cursor_date.isoformat(),
-        "errorCount": len(job.recent_errors),
-        "lastAttempt": None if attempted_at is None else historical_time(attempted_at),
-        **place_by_state(job),
-    }
+def further_attributes(fields: Mapping[str, Any], attributes: Sequence[RowAttribute]) -> Attributes:
+    """The further attributes that are made of these fields of a job; None where there is none."""
+    made: Attributes = {}
+    for each in attributes:
+        if each.field in fields:
+            value = fields[each.field]
+            convert = plain if value is None or each.convert is None else each.convert
+            made[each.name] = convert(value)
+    return made
+
+
+def all_further_attributes(job: Job, attributes: Sequence[RowAttribute]) -> Attributes:
+    """All further attributes of a job."""
+    return further_attributes(
+        {each.field: getattr(job, each.field) for each in attributes}, attributes
+    )
 
 
 def place_by_state(job: Job) -> Attributes:
@@ -85,9 +80,28 @@ def claim_ends_at(job: Job) -> datetime | None:
     return min((time for time in times if time is not None), default=None)
 
 
+def time_of(entry: Attributes) -> datetime:
+    """The time at the beginning of an entry's sort key in `BY_STATE`."""
+    text = str(entry[index_keys(BY_STATE)[1]]).partition("#")[0]
+    return datetime.fromisoformat(text)
+
+
+def job_id_of(entry: Attributes) -> str:
+    """The id of the job of an entry of an index."""
+    return keys.unescape(str(entry["pk"]).removeprefix("job#"))
+
+
+# ---- partitions of the indexes -----------------------------------------------------------------
+
+
 def pending_shards(lane: str, sync: str) -> list[str]:
     """The partitions of pending jobs, by the time when they are due."""
     return keys.shards("pending", lane, sync)
+
+
+def claimed_shards() -> list[str]:
+    """The partitions of claimed jobs, by the time when their claims end."""
+    return keys.shards("claimed", JOB.name)
 
 
 def breaker_shards(provider: str) -> list[str]:
@@ -108,3 +122,21 @@ def state_shards(state: JobState, sync: str) -> list[str]:
 def sync_shards(sync: str) -> list[str]:
     """The partitions of all jobs of a sync, by their ids."""
     return keys.shards("job", sync)
+
+
+# ---- reading -----------------------------------------------------------------------------------
+
+
+async def read_jobs(table: DynamoTable, entries: Sequence[Attributes]) -> list[Job]:
+    """The jobs of these entries of an index, as they are now, in the same order."""
+    wanted = [(entry["pk"], entry["sk"]) for entry in entries]
+    found = await table.get_many(wanted)
+    return [CODEC.from_item(found[key]) for key in wanted if key in found]
+
+
+async def get(table: DynamoTable, job_id: str, /, *, user_id: str | None = None) -> Job:
+    """The job; NotFound if it does not exist or belongs to another user."""
+    item = await table.get(keys.job(job_id))
+    if item is None or (user_id is not None and item["user_id"] != user_id):
+        raise NotFound(f"there is no {JOB.name} {job_id!r}")
+    return CODEC.from_item(item)

@@ -7,96 +7,98 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
-from headgate.model.change import JOBS
 from headgate.model.job import EventKind, Job, Reason
 from headgate.model.lease import AT_ONCE
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import NewJob, SubmitResult
-from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
-from headgate.ports.signal import SignalHint
+from headgate.ports.jobs.store import RowAttribute
+from headgate.ports.jobs.submission import NewJob, SubmitOutcome, SubmitResult, SubmitStatus
 from headgate.store.dynamodb.engine import keys
 from headgate.store.dynamodb.engine.at_once import gather
 from headgate.store.dynamodb.engine.attributes import Attributes
 from headgate.store.dynamodb.engine.errors import ConditionFailed
-from headgate.store.dynamodb.engine.rows import RowCodec, only_set
+from headgate.store.dynamodb.engine.rows import only_set
 from headgate.store.dynamodb.engine.table import DynamoTable
 from headgate.store.dynamodb.engine.writes import IS_NEW, Put, Write
 from headgate.store.dynamodb.jobs import events
-from headgate.store.dynamodb.jobs.rows import changing_attributes, fixed_attributes
+from headgate.store.dynamodb.jobs.rows import (
+    CODEC,
+    all_further_attributes,
+    fixed_attributes,
+    place_by_state,
+)
 
 _TRIES_MAX = 3
-_CODEC = RowCodec(JOBS.row)
 
 
-class JobSubmission:
-    """The part of the `JobStore` port that submits."""
-
-    table: DynamoTable
-
-    async def submit(self, new: NewJob, hint: SignalHint | None = None) -> SubmitResult:
-        """Store a job, unless its key or an active job of the same sync and connection exists.
-
-        DynamoDB carries no hints, so there is none to send.
-        """
-        assert hint is None
-        for _ in range(_TRIES_MAX):
-            job = _new_row(new, self.table.now())
-            try:
-                await self.table.transact(_writes(new, job))
-            except ConditionFailed:
-                if (same := await self._find_by_key(new)) is not None:
-                    return SubmitResult(same, created=False)
-                lock = await self.table.get(keys.active_job(new.sync, new.connection_id))
-                if lock is not None:
-                    raise ActiveJobExists(lock["job_id"]) from None
-                # The job that was in the way has ended meanwhile: try again.
-            else:
-                return SubmitResult(job, created=True)
-        raise Conflict("other requests for the same sync and connection keep winning; try again")
-
-    async def _find_by_key(self, new: NewJob) -> Job | None:
-        if new.key is None:
-            return None
-        lock = await self.table.get(keys.job_key(new.user_id, new.key))
-        if lock is None:
-            return None
-        if lock["request_hash"] != new.request_hash:
-            raise KeyReused(lock["job_id"])
-        item = await self.table.get(keys.job(lock["job_id"]))
-        # A job that is being deleted: its key is free in a moment.
-        return None if item is None else _CODEC.from_item(item)
-
-    async def submit_many(self, new: Sequence[NewJob]) -> Sequence[SubmitOutcome]:
-        """Store jobs, each in a transaction of its own; the outcomes are in the same order.
-
-        Those that no request before them can be in the way of are stored at the same time.
-        """
-        outcomes: dict[int, SubmitOutcome] = {}
-        seen: set[tuple[str, ...]] = set()
-        alone: list[int] = []
-        after: list[int] = []
-        for place, each in enumerate(new):
-            subjects = _subjects(each)
-            (after if subjects & seen else alone).append(place)
-            seen |= subjects
-
-        async def submit(place: int) -> None:
-            outcomes[place] = await self._submit_one(new[place])
-
-        await gather(submit(place) for place in alone)
-        for place in after:
-            await submit(place)
-        return [outcomes[place] for place in range(len(new))]
-
-    async def _submit_one(self, new: NewJob) -> SubmitOutcome:
+async def submit(
+    table: DynamoTable, new: NewJob, *, attributes: Sequence[RowAttribute]
+) -> SubmitResult:
+    """Store a job, unless its key or an active job of the same sync and connection exists."""
+    for _ in range(_TRIES_MAX):
+        job = _new_row(new, table.now())
         try:
-            submitted = await self.submit(new)
-        except ActiveJobExists as error:
-            return SubmitOutcome(SubmitStatus.ACTIVE, error.job_id)
-        except KeyReused as error:
-            return SubmitOutcome(SubmitStatus.REFUSED, error.job_id, field="key", error=error)
-        status = SubmitStatus.CREATED if submitted.created else SubmitStatus.EXISTING
-        return SubmitOutcome(status, submitted.job.id)
+            await table.transact(_writes(new, job, attributes))
+        except ConditionFailed:
+            if (same := await _find_by_key(table, new)) is not None:
+                return SubmitResult(same, created=False)
+            lock = await table.get(keys.active_job(new.sync, new.connection_id))
+            if lock is not None:
+                raise ActiveJobExists(lock["job_id"]) from None
+            # The job that was in the way has ended meanwhile: try again.
+        else:
+            return SubmitResult(job, created=True)
+    raise Conflict("other requests for the same sync and connection keep winning; try again")
+
+
+async def _find_by_key(table: DynamoTable, new: NewJob) -> Job | None:
+    if new.key is None:
+        return None
+    lock = await table.get(keys.job_key(new.user_id, new.key))
+    if lock is None:
+        return None
+    if lock["request_hash"] != new.request_hash:
+        raise KeyReused(lock["job_id"])
+    item = await table.get(keys.job(lock["job_id"]))
+    # A job that is being deleted: its key is free in a moment.
+    return None if item is None else CODEC.from_item(item)
+
+
+async def submit_many(
+    table: DynamoTable, new: Sequence[NewJob], *, attributes: Sequence[RowAttribute]
+) -> Sequence[SubmitOutcome]:
+    """Store jobs, each in a transaction of its own; the outcomes are in the same order.
+
+    Those that no request before them can be in the way of are stored at the same time.
+    """
+    outcomes: dict[int, SubmitOutcome] = {}
+    seen: set[tuple[str, ...]] = set()
+    alone: list[int] = []
+    after: list[int] = []
+    for place, each in enumerate(new):
+        subjects = _subjects(each)
+        (after if subjects & seen else alone).append(place)
+        seen |= subjects
+
+    async def store(place: int) -> None:
+        outcomes[place] = await _submit_one(table, new[place], attributes)
+
+    await gather(store(place) for place in alone)
+    for place in after:
+        await store(place)
+    return [outcomes[place] for place in range(len(new))]
+
+
+async def _submit_one(
+    table: DynamoTable, new: NewJob, attributes: Sequence[RowAttribute]
+) -> SubmitOutcome:
+    try:
+        submitted = await submit(table, new, attributes=attributes)
+    except ActiveJobExists as error:
+        return SubmitOutcome(SubmitStatus.ACTIVE, error.job_id)
+    except KeyReused as error:
+        return SubmitOutcome(SubmitStatus.REFUSED, error.job_id, field="key", error=error)
+    status = SubmitStatus.CREATED if submitted.created else SubmitStatus.EXISTING
+    return SubmitOutcome(status, submitted.job.id)
 
 
 def _subjects(new: NewJob) -> set[tuple[str, ...]]:
@@ -122,14 +124,15 @@ def _new_row(new: NewJob, now: datetime) -> Job:
     )
 
 
-def _writes(new: NewJob, job: Job) -> list[Write]:
+def _writes(new: NewJob, job: Job, attributes: Sequence[RowAttribute]) -> list[Write]:
     pk, sk = keys.job(job.id)
     item: Attributes = {
         "pk": pk,
         "sk": sk,
-        **_CODEC.to_item(job),
+        **CODEC.to_item(job),
         **fixed_attributes(job),
-        **changing_attributes(job),
+        **place_by_state(job),
+        **all_further_attributes(job, attributes),
         events.EVENTS: 1,
         **events.age_of(job.id, job.created_at),
     }

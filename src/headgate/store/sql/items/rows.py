@@ -246,7 +246,7 @@ def delete_for_good(tx: Connection, now: Moment, deletion: Deletion) -> int:
     things += [(name, key) for name in deletion.stored_as for key in keys]
     tombstones.put(tx, now, connection_id, things)
     forgotten = _forget_items(tx, connection_id, deletion.item_ids)
-    return forgotten + records.forget(tx, deletion.stored_as, connection_id, keys)
+    return forgotten + records.forget_records(tx, deletion.stored_as, connection_id, keys)
 
 
 def forget(tx: Connection, connection_id: str, *, limit: int) -> int:

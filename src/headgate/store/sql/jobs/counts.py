@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, Connection, ScalarSelect, Select, func, select
 
-from headgate.model.job import Lane, Reason
+from headgate.model.job import Lane
 from headgate.model.states import JOB, JobState
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.jobs.queue import OF_LANE, bind_syncs, for_each_sync
 from headgate.store.sql.leases.table import times
-from headgate.store.sql.tables import ASLEEP, PAUSED, QUEUED, jobs
+from headgate.store.sql.tables import ASLEEP, QUEUED, jobs
 
 #: Jobs that wait for a worker: queued, or asleep until a claim after their time queues them.
 _WAITING = (QUEUED, ASLEEP)
@@ -27,16 +27,6 @@ def count_jobs(tx: Connection, *, syncs: Sequence[str]) -> dict[str, Mapping[Job
     for sync, state, count in tx.execute(query.group_by(jobs.c.sync, jobs.c.state)):
         counted[sync][state] = count
     return dict(counted)
-
-
-def open_breakers(tx: Connection, *, syncs: Sequence[str]) -> dict[str, int]:
-    """How many jobs of these syncs the breaker has paused, by the provider that failed."""
-    query = (
-        select(jobs.c.provider, func.count())
-        .where(PAUSED, jobs.c.reason == Reason.BREAKER, jobs.c.sync.in_(syncs))
-        .group_by(jobs.c.provider)
-    )
-    return {provider: count for provider, count in tx.execute(query)}
 
 
 def oldest_due_s(tx: Connection, now: Moment, *, syncs: Sequence[str]) -> dict[Lane, float]:

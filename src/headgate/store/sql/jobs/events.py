@@ -7,9 +7,10 @@ from sqlalchemy import Connection, delete, func, select
 
 from headgate.base.encoding import JsonObject
 from headgate.model.job import JobEvent
-from headgate.ports.jobs.store import LastEvent
+from headgate.ports.jobs.events import LastEvent
 from headgate.store.sql.engine.many import insert_many
 from headgate.store.sql.engine.moment import Moment
+from headgate.store.sql.engine.port import SqlPort, reads, writes_timed
 from headgate.store.sql.tables import job_events, jobs
 
 #: An event to append: job, time, kind, data.
@@ -53,7 +54,7 @@ def last_events(tx: Connection, job_ids: Sequence[str]) -> dict[str, LastEvent]:
     return {job_id: LastEvent(event_id, state) for job_id, event_id, state in tx.execute(query)}
 
 
-def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:
+def prune_events(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> int:
     """Delete those of the `limit` oldest events that have reached that age; returns how many.
 
     The oldest events have the lowest ids, so no index on the time is needed.
@@ -71,3 +72,11 @@ def prune(tx: Connection, now: Moment, *, older_than: timedelta, limit: int) -> 
         delete(job_events).where(job_events.c.id.in_(select(old.c.id))).returning(job_events.c.id)
     )
     return len(tx.execute(statement).all())
+
+
+class SqlEvents(SqlPort):
+    """The events of jobs in SQLite or Postgres."""
+
+    list_events = reads(list_events)
+    last_events = reads(last_events)
+    prune_events = writes_timed(prune_events)

@@ -39,7 +39,7 @@ _ENDED = in_states(_EACH, *JOB.terminal)
 _ACTIVE = in_states(_EACH, *JOB.active)
 
 
-def find(
+def list_jobs(
     tx: Connection, job_filter: JobFilter, *, limit: int, before: str | None = None
 ) -> list[Job]:
     """Jobs, newest first, because ids sort by the time of their creation."""

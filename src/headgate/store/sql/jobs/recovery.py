@@ -1,6 +1,6 @@
 """The jobs that the rescuer handles: of lost workers, late cancels, and cooled-down providers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -9,7 +9,9 @@ from sqlalchemy import Connection, Select, and_, bindparam, func, select, update
 
 from headgate.model.job import Job, Reason
 from headgate.model.states import JobState
+from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.moment import Moment
+from headgate.store.sql.engine.port import SqlPort, autocommit_reads, reads, writes_timed
 from headgate.store.sql.jobs.settle import TABLE
 from headgate.store.sql.leases.table import seconds_until_first, times
 from headgate.store.sql.tables import CANCELLING, PAUSED, PROBING, jobs
@@ -77,6 +79,16 @@ def fails_others(tx: Connection, job: Job, provider: str, *, pauses_below: int) 
     return tx.execute(others.limit(1)).first() is not None
 
 
+def open_breakers(tx: Connection, *, syncs: Sequence[str]) -> dict[str, int]:
+    """How many jobs of these syncs the breaker has paused, by the provider that failed."""
+    query = (
+        select(jobs.c.provider, func.count())
+        .where(PAUSED, jobs.c.reason == Reason.BREAKER, jobs.c.sync.in_(syncs))
+        .group_by(jobs.c.provider)
+    )
+    return {provider: count for provider, count in tx.execute(query)}
+
+
 _let_go = (
     update(jobs)
     .where(jobs.c.id == bindparam("job_id"), PAUSED)
@@ -121,3 +133,25 @@ def _next_sweep(*, server: bool) -> Select[Any]:
         first.where(PAUSED, _SHUT, own, jobs.c.provider.not_in(_PROBED)),
     )
     return times(TABLE.first_expiry(), *(query.scalar_subquery() for query in waits), server=server)
+
+
+class SqlBreakers(SqlPort):
+    """Breakers in SQLite or Postgres."""
+
+    def __init__(self, database: Database, syncs: Sequence[str]) -> None:
+        """Use `database`, which must be open and migrated, for an application with these syncs."""
+        super().__init__(database)
+        self._syncs = tuple(syncs)
+
+    async def list_thawable(self, *, limit: int) -> Sequence[Job]:
+        now = self.database.moment
+        return await self.database.read(
+            lambda tx: list_thawable(tx, now(), syncs=self._syncs, limit=limit)
+        )
+
+    async def open_breakers(self) -> Mapping[str, int]:
+        return await self.database.read(lambda tx: open_breakers(tx, syncs=self._syncs))
+
+    list_waiting_probes = autocommit_reads(list_waiting_probes)
+    fails_others = reads(fails_others)
+    release_provider = writes_timed(release_provider)

@@ -17,7 +17,7 @@ from headgate.store.sql.tables import in_states, job_events, jobs
 _LATER = jobs.alias("later")
 
 
-def prune(
+def prune_jobs(
     tx: Connection, now: Moment, *, older_than: timedelta, limit: int, after: str | None = None
 ) -> PrunedJobs:
     """Look at `limit` jobs in the order of their ids, and delete those that may go.

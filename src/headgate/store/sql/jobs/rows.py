@@ -24,7 +24,7 @@ from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from headgate.base.encoding import JsonObject
 from headgate.model.job import EventKind, Reason
 from headgate.model.states import JobState
-from headgate.ports.jobs.store import NewJob
+from headgate.ports.jobs.submission import NewJob
 from headgate.store.sql.engine.many import BatchStatement, Rows
 from headgate.store.sql.engine.statements import insert_into
 from headgate.store.sql.jobs import events

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from headgate.base.errors import ActiveJobExists, Conflict, KeyReused
 from headgate.model.job import EventKind, Job
 from headgate.model.lease import AT_ONCE
-from headgate.ports.jobs.store import NewJob, SubmitResult
+from headgate.ports.jobs.submission import NewJob, SubmitResult
 from headgate.ports.signal import SignalHint
 from headgate.store.sql.engine.moment import Moment, instant
 from headgate.store.sql.engine.prepared import prepare

@@ -17,8 +17,7 @@ from sqlalchemy import (
 
 from headgate.base.errors import Conflict, KeyReused
 from headgate.model.lease import AT_ONCE
-from headgate.ports.jobs.store import NewJob
-from headgate.ports.jobs.submission import SubmitOutcome, SubmitStatus
+from headgate.ports.jobs.submission import NewJob, SubmitOutcome, SubmitStatus
 from headgate.store.sql.engine.many import BatchStatement, ValueAtPlace, by_place
 from headgate.store.sql.engine.moment import Moment
 from headgate.store.sql.jobs import queue

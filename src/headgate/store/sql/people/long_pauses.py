@@ -1,6 +1,7 @@
 """Jobs that stay paused for long: nobody changes them, so the notifier tells of them."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec.structs import replace
 from sqlalchemy import Connection, select
@@ -9,7 +10,9 @@ from headgate.model.job import Job
 from headgate.model.notification import NotifiedState, Subject, TroubleRow
 from headgate.policy.notifications import decide_long_pause
 from headgate.ports.people.notifications import NotificationComposer
+from headgate.store.sql.engine.database import Database
 from headgate.store.sql.engine.moment import Moment
+from headgate.store.sql.engine.port import SqlPort, reads
 from headgate.store.sql.jobs.settle import TABLE
 from headgate.store.sql.people import notifications
 from headgate.store.sql.tables import PAUSED_UNTOLD, jobs, troubles
@@ -66,3 +69,27 @@ def _tell_one(
         # Nobody is there to be told. The time begins anew, so it is not looked at all the time.
         heard = replace(heard, told={own: replace(told, paused_at=None)})
     notifications.store(tx, heard.told, job, at)
+
+
+class SqlNotifications(SqlPort):
+    """What people were told, in SQLite or Postgres."""
+
+    def __init__(
+        self,
+        database: Database,
+        syncs: Sequence[str],
+        composer: NotificationComposer | None = None,
+    ) -> None:
+        """Tell, by `composer`, of the jobs of these syncs; None: nobody is told."""
+        super().__init__(database)
+        self._syncs = tuple(syncs)
+        self._composer = composer
+
+    async def tell_paused(self, *, limit: int) -> int:
+        composer, now = self._composer, self.database.moment
+        if composer is None:
+            return 0
+        tell = partial(tell_paused, syncs=self._syncs, limit=limit)
+        return await self.database.write(lambda tx: tell(tx, now(), composer))
+
+    list_troubles = reads(notifications.list_troubles)

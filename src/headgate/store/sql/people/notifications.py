@@ -167,7 +167,7 @@ def _among(wanted: Iterable[Subject]) -> ColumnElement[bool]:
 # ---- reading -----------------------------------------------------------------------------------
 
 
-def find(
+def list_troubles(
     tx: Connection,
     *,
     user_id: str | None = None,

@@ -18,8 +18,10 @@ from sqlalchemy import (
 from headgate.model.job import Job
 from headgate.model.record import CoverageRow
 from headgate.model.states import DayStatus
-from headgate.ports.jobs.store import ChunkWork, NewJob
+from headgate.ports.jobs.store import ChunkWork
+from headgate.ports.jobs.submission import NewJob
 from headgate.store.sql.engine.many import BatchStatement, ValueAtPlace, by_place, insert_many
+from headgate.store.sql.engine.port import SqlPort, reads
 from headgate.store.sql.engine.statements import Insert
 from headgate.store.sql.tables import coverage, jobs
 
@@ -65,7 +67,7 @@ def store(
     _store.run(tx, rows)
 
 
-def list_coverage(
+def list_days(
     tx: Connection, sync: str, connection_id: str, start: date, end: date
 ) -> list[CoverageRow]:
     """The coverage of the days from `start` to `end`."""
@@ -109,7 +111,7 @@ _covered = BatchStatement(
 )
 
 
-def gaps(
+def list_gaps(
     tx: Connection, job_id: str, sync: str, connection_id: str, *, limit: int
 ) -> list[CoverageRow]:
     """Days of the job that failed or are incomplete, the newest first."""
@@ -125,3 +127,11 @@ def gaps(
         .limit(limit)
     )
     return [CoverageRow(**row) for row in tx.execute(query).mappings()]
+
+
+class SqlCoverage(SqlPort):
+    """The coverage of histories in SQLite or Postgres."""
+
+    list_days = reads(list_days)
+    covered_days = reads(covered_days)
+    list_gaps = reads(list_gaps)

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Select, select
 
-from headgate.ports.jobs.store import RecordFilter
+from headgate.ports.records.store import RecordFilter
 from headgate.store.sql.engine.many import insert_many
 from headgate.store.sql.tables import record_owners
 

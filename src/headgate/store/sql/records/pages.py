@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, tuple_
 
 from headgate.model.record import Record, RecordRow
-from headgate.ports.jobs.store import RecordFilter, RecordPosition, RecordRows
+from headgate.ports.records.store import RecordFilter, RecordPosition, RecordRows
 from headgate.store.sql.records import owners
 from headgate.store.sql.tables import records
 
@@ -28,7 +28,7 @@ _COLUMNS = (
 )
 
 
-def find(
+def find_records(
     tx: Connection, which: RecordFilter, *, after: RecordPosition | None = None, limit: int
 ) -> RecordRows:
     """Records in the order of their connections and keys, after that position."""
@@ -37,10 +37,10 @@ def find(
         users = owners.users_of(tx, which.sync, [row.connection_id for row in found])
         rows = [_row(row, users.get(row.connection_id, row.connection_id)) for row in found]
         return _page(rows, end, limit)
-    return _find_in_connections(tx, which, after, limit)
+    return _of_connections(tx, which, after, limit)
 
 
-def _find_in_connections(
+def _of_connections(
     tx: Connection, which: RecordFilter, after: RecordPosition | None, limit: int
 ) -> RecordRows:
     """The same for the connections of one user, one after another, or for a single one."""
@@ -128,7 +128,7 @@ def _matches(which: RecordFilter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def records_of_connection(
+def list_records(
     tx: Connection, sync: str, connection_id: str, *, after: str | None = None, limit: int
 ) -> list[Record]:
     """A connection's records, in the order of their keys."""
@@ -141,7 +141,7 @@ def records_of_connection(
     return [Record(row.key, row.data) for row in rows]
 
 
-def records_under_key(
+def list_under_key(
     tx: Connection, which: RecordFilter, key: str, *, limit: int
 ) -> Sequence[RecordRow]:
     """The records of different connections under this key."""

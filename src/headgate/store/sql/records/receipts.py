@@ -17,6 +17,7 @@ from headgate.model.states import JOB, ReceiptState
 from headgate.ports.jobs.store import ChunkWork
 from headgate.store.sql.engine.many import insert_many
 from headgate.store.sql.engine.moment import Moment
+from headgate.store.sql.engine.port import SqlPort, reads, writes_timed
 from headgate.store.sql.engine.statements import ROWS_MAX, Insert
 from headgate.store.sql.tables import in_states, jobs, receipts
 
@@ -40,7 +41,7 @@ _add = insert_many(
 _upsert = insert_many(receipts, receipts.columns.keys(), on_conflict=_rewrite)
 
 
-def claim(
+def claim_records(
     tx: Connection, now: Moment, job: Job, stored_as: str, keys: Sequence[str]
 ) -> Mapping[str, ReceiptState]:
     """Claim records for the job's present chunk; returns the states of those that it did not get.
@@ -70,7 +71,7 @@ def claim(
     return others
 
 
-def find(
+def find_states(
     tx: Connection, job: Job, stored_as: str, keys: Sequence[str]
 ) -> Mapping[str, ReceiptState]:
     """The states of the records that the destination has, has refused, or is being sent."""
@@ -155,3 +156,10 @@ def _row(
 
 def _batches(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
     return (rows[begin : begin + ROWS_MAX] for begin in range(0, len(rows), ROWS_MAX))
+
+
+class SqlReceipts(SqlPort):
+    """Receipts in SQLite or Postgres."""
+
+    find_states = reads(find_states)
+    claim_records = writes_timed(claim_records)

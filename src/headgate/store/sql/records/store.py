@@ -13,8 +13,10 @@ from headgate.model.job import Job
 from headgate.model.record import Record, RecordCounts, StoredRecord
 from headgate.ports.jobs.store import ChunkWork
 from headgate.store.sql.engine.many import insert_many
+from headgate.store.sql.engine.port import SqlPort, reads, writes
 from headgate.store.sql.engine.statements import ROWS_MAX, Insert
 from headgate.store.sql.items import tombstones
+from headgate.store.sql.records import high_water, pages
 from headgate.store.sql.records import owners as record_owners
 from headgate.store.sql.tables import records
 
@@ -131,15 +133,19 @@ def _remove(tx: Connection, job: Job, work: ChunkWork) -> None:
     stored = {record.key for record in work.records}
     gone = [key for key in work.removed if key not in stored]
     for begin in range(0, len(gone), ROWS_MAX):
-        forget(tx, [work.stored_as or job.sync], job.connection_id, gone[begin : begin + ROWS_MAX])
+        forget_records(
+            tx, [work.stored_as or job.sync], job.connection_id, gone[begin : begin + ROWS_MAX]
+        )
 
 
-def hashes(tx: Connection, sync: str, connection_id: str, keys: Sequence[str]) -> dict[str, str]:
+def record_hashes(
+    tx: Connection, sync: str, connection_id: str, keys: Sequence[str]
+) -> dict[str, str]:
     """The content hashes of a connection's records under these keys."""
     return dict(_under_keys(tx, records.c.hash, sync, connection_id, keys))
 
 
-def data(
+def record_data(
     tx: Connection, sync: str, connection_id: str, keys: Sequence[str]
 ) -> dict[str, JsonObject]:
     """The data of a connection's records under these keys."""
@@ -156,7 +162,7 @@ def _under_keys(
         yield from tx.execute(query)
 
 
-def records_of_keys(
+def find_by_keys(
     tx: Connection, syncs: Sequence[str], connection_ids: Sequence[str], keys: Sequence[str]
 ) -> list[StoredRecord]:
     """Records of these syncs and connections under these keys."""
@@ -170,7 +176,9 @@ def records_of_keys(
     return [StoredRecord(**row) for row in tx.execute(query).mappings()]
 
 
-def forget(tx: Connection, syncs: Sequence[str], connection_id: str, keys: Sequence[str]) -> int:
+def forget_records(
+    tx: Connection, syncs: Sequence[str], connection_id: str, keys: Sequence[str]
+) -> int:
     """Delete a connection's records under these keys; returns how many there were."""
     statement = delete(records).where(
         records.c.sync.in_(syncs),
@@ -178,3 +186,16 @@ def forget(tx: Connection, syncs: Sequence[str], connection_id: str, keys: Seque
         records.c.key.in_(keys),
     )
     return tx.execute(statement).rowcount
+
+
+class SqlRecords(SqlPort):
+    """Records in SQLite or Postgres."""
+
+    find_records = reads(pages.find_records)
+    list_under_key = reads(pages.list_under_key)
+    list_records = reads(pages.list_records)
+    find_by_keys = reads(find_by_keys)
+    record_hashes = reads(record_hashes)
+    record_data = reads(record_data)
+    high_water = reads(high_water.find_mark)
+    forget_records = writes(forget_records)

@@ -14,7 +14,7 @@ from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.flow.jobs.service import Jobs
 from headgate.model.states import JOB
-from headgate.ports.jobs.store import LastEvent
+from headgate.ports.jobs.events import LastEvent
 
 LOOK_EVERY_S = 1.0
 #: Jobs that are looked at in one query.

@@ -1,4 +1,4 @@
-"""Structs as items: whatever a job says comes back, and others can read what they need of it."""
+"""Structs as items: whatever a job says comes back."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.model.change import JOBS
-from headgate.model.job import Job, JobParams, Lane, Mode, Progress, Reason, Summary
+from headgate.model.job import JobParams, Lane, Progress, Reason, Summary
 from headgate.model.states import ItemState, JobState
 from headgate.model.worker import Abilities, Worker
 from headgate.store.dynamodb.engine.attributes import from_attributes, to_attributes
 from headgate.store.dynamodb.engine.rows import RowCodec, only_set
-from headgate.store.dynamodb.jobs.rows import changing_attributes, fixed_attributes
 from tests.unit.values import NOW, make_job
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -103,36 +102,3 @@ def test_times_of_an_item_sort_as_they_are() -> None:
 
     assert texts == sorted(texts)
     assert len({len(text) for text in texts}) == 1
-
-
-def test_the_attributes_of_a_historical_job_are_those_of_its_specification() -> None:
-    job = make_job(
-        id="uuid-123",
-        user_id="user-abc",
-        destination="strava",
-        mode=Mode.HISTORY,
-        start_date=date(2021, 1, 1),
-        end_date=date(2023, 1, 1),
-        cursor="2022-10-27",
-        state=JobState.PAUSED,
-        reason=Reason.BREAKER,
-        recent_errors=(NOW,) * 6,
-        attempted_at=datetime(2023, 10, 27, 14, 30, 0, 7, tzinfo=UTC),
-        wake_at=NOW,
-    )
-
-    item = {**RowCodec(Job).to_item(job), **fixed_attributes(job), **changing_attributes(job)}
-
-    specified = {
-        "jobId": "uuid-123",
-        "userId": "user-abc",
-        "source": "fitbit",
-        "destination": "strava",
-        "startDate": "2021-01-01",
-        "endDate": "2023-01-01",
-        "cursorDate": "2022-10-27",
-        "status": "PAUSED",
-        "errorCount": 6,
-        "lastAttempt": "2023-10-27T14:30:00Z",
-    }
-    assert {name: item[name] for name in specified} == specified

@@ -21,8 +21,8 @@ from headgate.model.job import JobParams
 from headgate.store.sql.engine.database import Operation, translate
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.engine.sqlite import SqliteDatabase
-from headgate.store.sql.jobs.store import SqlStore
 from headgate.store.sql.tables import jobs
+from tests.store_bundles import SqlStores
 from tests.stores import SOON_S, submit_one
 
 #: Named and not written out where it is used: a traceback shows the lines of the source as well.
@@ -113,7 +113,7 @@ def ask_nowhere(tx: Connection) -> None:
     ids=["unique", "check", "no table"],
 )
 async def test_a_refusal_says_what_was_broken_and_not_with_which_values(
-    store: SqlStore, operation: Operation[None], says: str
+    store: SqlStores, operation: Operation[None], says: str
 ) -> None:
     # Given a job whose every text is private
     private = {"user_id": "private user", "key": "private key", "connection_id": "private one"}
@@ -132,7 +132,7 @@ async def test_a_refusal_says_what_was_broken_and_not_with_which_values(
 
 @pytest.mark.parametrize("way", ["write", "read"])
 async def test_a_refusals_traceback_does_not_tell_the_values_of_a_statement(
-    store: SqlStore, way: str
+    store: SqlStores, way: str
 ) -> None:
     query = text("SELECT * FROM nowhere WHERE word = :word")
     run = store.database.write if way == "write" else store.database.read
@@ -143,7 +143,7 @@ async def test_a_refusals_traceback_does_not_tell_the_values_of_a_statement(
     assert VALUE not in "".join(traceback.format_exception(refused.value))
 
 
-async def test_a_stop_iteration_in_a_write_is_told_and_not_waited_for(store: SqlStore) -> None:
+async def test_a_stop_iteration_in_a_write_is_told_and_not_waited_for(store: SqlStores) -> None:
     def stop(tx: Connection) -> Never:
         raise StopIteration
 
@@ -152,7 +152,7 @@ async def test_a_stop_iteration_in_a_write_is_told_and_not_waited_for(store: Sql
             await store.database.write(stop)
 
 
-async def test_a_secret_in_an_errors_text_is_masked(store: SqlStore) -> None:
+async def test_a_secret_in_an_errors_text_is_masked(store: SqlStores) -> None:
     with pytest.raises(StoreError, match="redacted") as refused:
         await store.database.write(lambda tx: tx.execute(text('SELECT * FROM "token=hunter2"')))
 

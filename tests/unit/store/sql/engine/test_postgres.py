@@ -25,9 +25,10 @@ from headgate.store.sql.engine import postgres
 from headgate.store.sql.engine.database import Operation
 from headgate.store.sql.engine.postgres import PostgresDatabase
 from headgate.store.sql.items.store import SqlItems
-from headgate.store.sql.jobs.store import CROWDED_S, SqlStore
+from headgate.store.sql.jobs.store import CROWDED_S
 from tests import stores
 from tests.faults.wire import wire_to
+from tests.store_bundles import SqlStores
 from tests.stores import LEASE, SOON_S, START, ids, new_job, run_one, settled, shut_one, submit_one
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -326,7 +327,7 @@ async def test_the_server_judges_time_unless_told_otherwise(words_url: str) -> N
 
 @pytest.mark.fault(19)
 async def test_a_job_lives_its_whole_life_by_the_servers_clock(
-    empty_store: SqlStore, store_url: str
+    empty_store: SqlStores, store_url: str
 ) -> None:
     # Given a store that leaves all time to the server, while this machine's clock is wrong
     store = empty_store
@@ -337,11 +338,11 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(
     began = running.started_at
     assert began is not None
     assert running.lease_until == began + LEASE
-    assert await store.extend([Claim(running.id, running.token)], lease=2 * LEASE)
+    assert await store.jobs.extend([Claim(running.id, running.token)], lease=2 * LEASE)
     put_off = await settled(
         store, change.retry(running, after=HOUR, error="no", recent_errors=(began,))
     )
-    claimed = await store.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)
+    claimed = await store.jobs.claim(Lane.HOT, worker="w", limit=1, lease=LEASE)
     limited = change.defer(
         await run_one(store), after=LEASE, reason=Reason.RATE_LIMITED, note="429"
     )
@@ -355,7 +356,7 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(
     assert abs(began - said) < timedelta(minutes=5)
     assert put_off.wake_at is not None
     assert HOUR <= put_off.wake_at - began < timedelta(hours=1, minutes=5)
-    assert put_off == await store.get(running.id)
+    assert put_off == await store.jobs.get(running.id)
     # And a provider that said "after a minute" is not asked a moment sooner
     assert LEASE <= deferred.wake_at - deferred.attempted_at < timedelta(minutes=5)
     assert sleeper.wake_at == sleeper.created_at + HOUR
@@ -363,25 +364,25 @@ async def test_a_job_lives_its_whole_life_by_the_servers_clock(
     assert 3000 < claimed.next_due_s <= 3600
     # And what the rescuer asks is answered by it too
     shut = await shut_one(store, cooldown_s=0)
-    assert ids(await store.list_thawable(limit=10)) == [shut.id]
-    assert await store.release_provider("roam", stagger=LEASE, limit=10) == 1
-    due_s = await store.next_sweep_s()
+    assert ids(await store.breakers.list_thawable(limit=10)) == [shut.id]
+    assert await store.breakers.release_provider("roam", stagger=LEASE, limit=10) == 1
+    due_s = await store.jobs.next_sweep_s()
     assert due_s is not None
     assert 30 < due_s <= 60
-    assert list(await store.list_expired(limit=10)) == []
-    assert await store.prune_events(older_than=HOUR, limit=10) == 0
-    assert await store.prune_events(older_than=timedelta(0), limit=10) > 0
+    assert list(await store.jobs.list_expired(limit=10)) == []
+    assert await store.events.prune_events(older_than=HOUR, limit=10) == 0
+    assert await store.events.prune_events(older_than=timedelta(0), limit=10) > 0
 
 
 @pytest.fixture
-async def empty_store(store_url: str) -> AsyncIterator[SqlStore]:
+async def empty_store(store_url: str) -> AsyncIterator[SqlStores]:
     """A store that leaves all time to the server."""
     async with stores.opened(PostgresDatabase(store_url, ManualClock(START))) as database:
-        yield SqlStore(database, stores.SYNCS)
+        yield SqlStores(database, stores.SYNCS)
 
 
 @pytest.fixture
-def sent(empty_store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def sent(empty_store: SqlStores, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The first word of every statement that the store sends, transactions included."""
     sent: list[str] = []
     start = asyncpg.transaction.Transaction.start
@@ -400,26 +401,26 @@ def sent(empty_store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_an_idle_sweep_is_four_statements_without_a_transaction(
-    empty_store: SqlStore, sent: list[str]
+    empty_store: SqlStores, sent: list[str]
 ) -> None:
     # What every process asks every forty seconds, also if nothing ever happens.
-    assert await empty_store.free_locks() == 0
-    assert await empty_store.list_waiting_probes() == []
-    assert await empty_store.next_sweep_s() is None
+    assert await empty_store.database.free_locks() == 0
+    assert await empty_store.breakers.list_waiting_probes() == []
+    assert await empty_store.jobs.next_sweep_s() is None
     assert await SqlItems(empty_store.database).next_sweep_s() is None
 
     assert sent == ["WITH", "SELECT", "SELECT", "SELECT"]
 
 
 async def test_submitting_and_claiming_are_one_statement_each_without_a_transaction(
-    empty_store: SqlStore, sent: list[str]
+    empty_store: SqlStores, sent: list[str]
 ) -> None:
     store = empty_store
     # When a job is submitted with its event, and claimed
     job = await submit_one(store)
     assert sent == ["WITH"]
     sent.clear()
-    claimed = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+    claimed = await store.jobs.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
     assert (sent, ids(claimed.jobs)) == (["WITH"], [job.id])
     assert await stores.kinds(store, job.id) == ["submitted"]
 
@@ -430,7 +431,7 @@ async def test_submitting_and_claiming_are_one_statement_each_without_a_transact
 
 
 async def test_a_submit_sends_its_hint_only_if_it_creates_the_job(
-    empty_store: SqlStore, store_url: str, sent: list[str]
+    empty_store: SqlStores, store_url: str, sent: list[str]
 ) -> None:
     # Given somebody who listens
     heard: list[str] = []
@@ -440,8 +441,8 @@ async def test_a_submit_sends_its_hint_only_if_it_creates_the_job(
 
         # When a job is submitted twice with a key, and another job after it
         for hint in ("first", "same key"):
-            await empty_store.submit(new_job(job_id=None, key="k"), SignalHint("told", hint))
-        await empty_store.submit(new_job(), SignalHint("told", "last"))
+            await empty_store.jobs.submit(new_job(job_id=None, key="k"), SignalHint("told", hint))
+        await empty_store.jobs.submit(new_job(), SignalHint("told", "last"))
 
         # Then each job that was created was told of, in its own statement
         await listening.execute("SELECT 1")
@@ -453,7 +454,7 @@ async def test_a_submit_sends_its_hint_only_if_it_creates_the_job(
 
 @pytest.mark.fault(28)
 async def test_a_submit_on_a_lost_connection_is_told_and_the_pool_replaced(
-    empty_store: SqlStore, store_url: str
+    empty_store: SqlStores, store_url: str
 ) -> None:
     # Given a pool of three connections, all of which the server has cut
     database = empty_store.database
@@ -519,7 +520,9 @@ async def test_the_guide_names_all_settings_that_a_pooler_has_to_ignore(
     assert set(re.split(r",\s+", found[1])) == asked - {"application_name"}
 
 
-async def test_waking_sleepers_is_part_of_the_claim(empty_store: SqlStore, sent: list[str]) -> None:
+async def test_waking_sleepers_is_part_of_the_claim(
+    empty_store: SqlStores, sent: list[str]
+) -> None:
     # Given one job in line, and two of another user that have come due
     store = empty_store
     waiting = await submit_one(store)
@@ -527,19 +530,19 @@ async def test_waking_sleepers_is_part_of_the_claim(empty_store: SqlStore, sent:
     sent.clear()
 
     # When there is room for two
-    claimed = await store.claim(Lane.COLD, worker="w", limit=2, lease=LEASE)
+    claimed = await store.jobs.claim(Lane.COLD, worker="w", limit=2, lease=LEASE)
 
     # Then users take turns, and the last sleeper has its turn, all by one statement
     assert sent == ["WITH"]
     assert sorted(ids(claimed.jobs)) == sorted([waiting.id, sleepers[0].id])
-    last = await store.get(sleepers[1].id)
+    last = await store.jobs.get(sleepers[1].id)
     assert (last.state, last.turn) == (JobState.PENDING, 3)
-    rest = await store.claim(Lane.COLD, worker="w", limit=2, lease=LEASE)
+    rest = await store.jobs.claim(Lane.COLD, worker="w", limit=2, lease=LEASE)
     assert (ids(rest.jobs), rest.next_due_s) == ([last.id], None)
 
 
 async def test_who_finds_the_line_locked_by_another_claim_looks_again_soon(
-    empty_store: SqlStore, store_url: str
+    empty_store: SqlStores, store_url: str
 ) -> None:
     # Given a job in line that somebody else has just locked, and may leave
     store = empty_store
@@ -548,12 +551,14 @@ async def test_who_finds_the_line_locked_by_another_claim_looks_again_soon(
         job = await submit_one(store)
         async with other.transaction():
             await other.execute("SELECT id FROM headgate_jobs FOR UPDATE")
-            hidden = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+            hidden = await store.jobs.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
         assert (hidden.jobs, hidden.next_due_s) == ([], CROWDED_S)
 
         # Then it is there with the next look, and after that nothing is
-        seen = await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        seen = await store.jobs.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
         assert (ids(seen.jobs), seen.next_due_s) == ([job.id], None)
-        assert (await store.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)).next_due_s is None
+        assert (
+            await store.jobs.claim(Lane.COLD, worker="w", limit=5, lease=LEASE)
+        ).next_due_s is None
     finally:
         await other.close()

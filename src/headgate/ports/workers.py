@@ -1,4 +1,4 @@
-"""Liveness: which worker processes have died, told apart from those that are only slow.
+"""Worker processes: which are there, and which of them have died.
 
 A worker holds a lock that ends with its process. Whoever finds the lock free knows that the process
 has died, and need not wait for its leases. A process that is only frozen keeps the lock, and so its
@@ -7,7 +7,32 @@ every write is fenced.
 """
 
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 from typing import Protocol
+
+from headgate.model.worker import Abilities, Worker
+
+
+class WorkerStore(Protocol):
+    """Worker processes."""
+
+    async def refresh_worker(
+        self, worker_id: str, abilities: Abilities, *, term: timedelta
+    ) -> None:
+        """Store that the worker is alive and what it can run; after `term` it counts as gone."""
+        ...
+
+    async def remove_worker(self, worker_id: str) -> None:
+        """Delete the row of a worker that has stopped."""
+        ...
+
+    async def live_workers(self) -> Sequence[Worker]:
+        """The workers that count as alive."""
+        ...
+
+    async def prune_workers(self) -> int:
+        """Delete the rows of workers that are gone; returns how many."""
+        ...
 
 
 class Liveness(Protocol):

@@ -1,1 +1,0 @@
-"""Leased rows on DynamoDB: the claim, the guarded write, the sweep."""
