@@ -341,7 +341,7 @@ async def test_whoever_waits_is_told_how_far_it_is(place: Place, connection: Con
     told: list[int] = []
 
     erasure = await place.app.users.forget(
-        "ada", by="eve", told=lambda each: told.append(sum(each.deleted.values()))
+        "ada", by="eve", on_progress=lambda each: told.append(sum(each.deleted.values()))
     )
 
     assert told == sorted(told)

@@ -9,7 +9,7 @@ import typer
 from headgate.app import App
 from headgate.base.errors import NotFound
 from headgate.base.times import format_time
-from headgate.cli.users.data import UserArgument, export, forget
+from headgate.cli.users.export_forget import UserArgument, export, forget
 from headgate.flow.users.service import LIST_MAX
 from headgate.flow.users.view import UserView, user_view
 from headgate.model.user import Frequency, Preferences, User

@@ -69,12 +69,12 @@ class UserData:
         *,
         by: str,
         batches_max: int | None = None,
-        told: Callable[[Erasure], None] | None = None,
+        on_progress: Callable[[Erasure], None] | None = None,
     ) -> Erasure:
         """Erase the user, or go on with an erasure that was interrupted.
 
-        `by` says who asked for it, and `told` is told after each batch. After `batches_max` batches
-        it returns, not finished; the workers go on with it.
+        `by` says who asked for it, and `on_progress` is called after each batch. After
+        `batches_max` batches it returns, not finished; the workers go on with it.
         """
         check_name("user_id", user_id)
         new_id = self._rt.ids.new("erasure")
@@ -85,8 +85,8 @@ class UserData:
         while erasure.finished_at is None and (batches_max is None or batches < batches_max):
             erasure = await self._erase_batch(erasure, user_id)
             batches += 1
-            if told is not None:
-                told(erasure)
+            if on_progress is not None:
+                on_progress(erasure)
         return erasure
 
     async def go_on(self) -> bool:

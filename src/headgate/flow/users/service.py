@@ -124,16 +124,18 @@ class Users:
         *,
         by: str,
         batches_max: int | None = None,
-        told: Callable[[Erasure], None] | None = None,
+        on_progress: Callable[[Erasure], None] | None = None,
     ) -> Erasure:
         """Erase the user, or go on with an erasure that was interrupted.
 
         Ends their jobs, revokes what they have authorized at providers, and deletes everything
-        that is stored of them. `by` says who asked for it, and `told` is told after each batch.
-        After `batches_max` batches it returns, not finished; the workers go on with it.
+        that is stored of them. `by` says who asked for it, and `on_progress` is called after each
+        batch. After `batches_max` batches it returns, not finished; the workers go on with it.
         """
         _check_line("by", by, BY_LENGTH_MAX)
-        return await UserData(self._rt).forget(user_id, by=by, batches_max=batches_max, told=told)
+        return await UserData(self._rt).forget(
+            user_id, by=by, batches_max=batches_max, on_progress=on_progress
+        )
 
 
 def _check_line(field: str, text: str, length_max: int) -> None:

@@ -40,8 +40,8 @@ def export(
 ) -> None:
     """Write everything that is stored of a user as JSON Lines, without secrets.
 
-    Each line has a `type`, such as job or record; lines of a system name it. With --json a mistake
-    is told as JSON.
+    Each line has a `type`, such as job or record; lines of a system name it. With --json an error
+    is printed as JSON.
     """
     loaded = load_app(app, database, needs_syncs=False, json=json)
 
@@ -122,7 +122,7 @@ async def _forget(app: App, user: str, by: str, *, quiet: bool) -> Erasure:
         def show(erasure: Erasure) -> None:
             bar.update(task, completed=sum(erasure.deleted.values()))
 
-        return await app.users.forget(user, by=by, told=show)
+        return await app.users.forget(user, by=by, on_progress=show)
 
 
 def _tell(user: str, erasure: Erasure) -> None:
