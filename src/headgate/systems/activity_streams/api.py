@@ -261,12 +261,12 @@ for _path, _id in (
     response_model=StreamStatsModel,
     responses=get_problems(),
 )
-async def stats(
+async def stream_stats(
     caller: TheAdmin,
     activities: TheActivities,
     user_id: Annotated[Name | None, Query(description="Also count this user's streams.")] = None,
 ) -> Response:
-    """Counts them by state and by failures, and shows the use of the provider's limits."""
+    """Counts the streams of all users, and shows the use of the provider's limits."""
     return json_response(await activities.stats(user_id=user_id))
 
 

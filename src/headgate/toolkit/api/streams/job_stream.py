@@ -20,7 +20,7 @@ def shown_to(caller: Caller, event: JobEvent) -> JobEvent:
 
 
 def event_frame(event: JobEvent) -> bytes:
-    """Return the frame of an event: the document that the list has, by the event's own id."""
+    """The same document as in the list of events; the frame's id is the event's."""
     return encode_frame(event.kind, event, id=event.id)
 
 
