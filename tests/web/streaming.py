@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from headgate.toolkit.serving.stopping import StoppableSite
+from headgate.toolkit.serving.stoppable_site import StoppableSite
 from tests.web.callers import Served
 
 STREAM = {"Accept": "text/event-stream"}

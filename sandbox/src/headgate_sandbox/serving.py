@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from headgate.base.clock import Clock, SystemClock
-from headgate.base.listening import address_of, listening
+from headgate.base.listening import listener_url, listening
 from headgate_sandbox.kit.provider import Provider
 from headgate_sandbox.registry import Options, build
 
@@ -30,7 +30,7 @@ def serve(
     options = Options(seed=seed, users=users, records=records)
     sandbox = build(name, clock or SystemClock(), options)
     with listening(HOST, port) as listener:
-        base_url = address_of(listener)
+        base_url = listener_url(listener)
         say(f"{name} sandbox  {base_url}")
         for line in sandbox.greeting(base_url):
             say(line)
@@ -46,7 +46,7 @@ def serving(sandbox: Provider, port: int = 0) -> Iterator[str]:
         thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
         try:
-            yield address_of(listener)
+            yield listener_url(listener)
         finally:
             server.should_exit = True
             thread.join(STOP_S)

@@ -33,7 +33,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def address_of(listener: socket.socket) -> str:
-    """The URL of the socket."""
+def listener_url(listener: socket.socket) -> str:
+    """The http:// URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -12,7 +12,7 @@ import aiohttp
 
 from headgate import App, Budget, Limit, Secret, paid_history
 from headgate.base.clock import SystemClock
-from headgate.base.listening import address_of, listening
+from headgate.base.listening import listener_url, listening
 from headgate.connectors.fitbit import fitbit
 from headgate.connectors.strava import strava
 from headgate.model.api_key import Role
@@ -76,7 +76,7 @@ async def product(address: str) -> AsyncIterator[Product]:
         serving(there) as strava_url,
         listening("127.0.0.1", 0) as listener,
     ):
-        url = address_of(listener)
+        url = listener_url(listener)
         clients: dict[str, Any] = {
             "fitbit": fitbit(
                 client_id=google_access.CLIENT_ID,

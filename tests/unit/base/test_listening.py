@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from headgate.base.errors import InvalidInput
-from headgate.base.listening import address_of, listening
+from headgate.base.listening import listener_url, listening
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from headgate.base.listening import address_of, listening
 def test_a_client_may_connect_before_anybody_serves(host: str, shown: str) -> None:
     with listening(host, 0) as listener:
         port = listener.getsockname()[1]
-        assert address_of(listener) == f"{shown}{port}"
+        assert listener_url(listener) == f"{shown}{port}"
         socket.create_connection((host, port), timeout=5).close()
 
 

@@ -21,7 +21,7 @@ from headgate import (
     paid_history,
 )
 from headgate.connectors import Provider, Transport
-from headgate.toolkit.commands import address_of, listening
+from headgate.toolkit.commands import listener_url, listening
 from headgate_sandbox.demo.folder import DemoFolder, DemoState, open_folder
 from headgate_sandbox.google_health import access as google_access
 from headgate_sandbox.google_health.sandbox import GoogleHealth
@@ -85,7 +85,7 @@ def open_stage(
             serving(made.strava) as strava_url,
             listening("127.0.0.1", port) as listener,
         ):
-            public_url = address_of(listener)
+            public_url = listener_url(listener)
             sync = _sync(public_url, google_url, strava_url)
             providers = (end for end in sync.ends if isinstance(end, Provider))
             ports = frozenset(port for each in providers for port in each.ports)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from headgate.app import App
-from headgate.base.listening import address_of, listening
+from headgate.base.listening import listener_url, listening
 from headgate.toolkit.commands.loading import CONFIG, fail
 from headgate.toolkit.commands.output import messages, print_json
 from headgate.toolkit.serving.http_server import serve_http
@@ -40,7 +40,7 @@ async def serve_metrics(
         yield
         return
     with listening(HOST, port) as listener:
-        address = f"{address_of(listener)}/metrics"
+        address = f"{listener_url(listener)}/metrics"
         if json:
             print_json({"metrics": address})
         else:

@@ -11,7 +11,7 @@ import typer
 from headgate.app import App
 from headgate.base.encoding import to_json
 from headgate.base.errors import InvalidInput
-from headgate.base.listening import address_of, listening
+from headgate.base.listening import listener_url, listening
 from headgate.flow.users.api_keys import LIST_MAX
 from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.command_line import example
@@ -26,8 +26,9 @@ from headgate.toolkit.commands.loading import (
     run,
 )
 from headgate.toolkit.commands.output import messages, print_json
-from headgate.toolkit.serving.http_server import build_site, serve_http, wait_for_stop
+from headgate.toolkit.serving.http_server import build_site, serve_http
 from headgate.toolkit.serving.proxies import ClientAddresses
+from headgate.toolkit.serving.stop_signals import wait_for_stop
 
 if TYPE_CHECKING:
     from headgate.settings import Settings
@@ -112,7 +113,7 @@ async def _serve(
             "HEADGATE_PUBLIC_URL=https://sync.example",
         )
     with listening(host, port) as listener:
-        public_url = settings.public_url or address_of(listener)
+        public_url = settings.public_url or listener_url(listener)
         site = build_site(app, keys, public_url)
         web = ClientAddresses(site, settings.proxy_networks(), hops=settings.proxy_hops)
         if json:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headgate.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headgate.base.listening import address_of, listening
+    from headgate.base.listening import listener_url, listening
     from headgate.toolkit.commands.asking import ask
     from headgate.toolkit.commands.command_line import example
     from headgate.toolkit.commands.ids import IdKind, whole_id
@@ -76,7 +76,6 @@ __all__ = [
     "JsonOption",
     "RunOption",
     "Screen",
-    "address_of",
     "amount",
     "ask",
     "build_links",
@@ -90,6 +89,7 @@ __all__ = [
     "example",
     "exit_code",
     "fail",
+    "listener_url",
     "listening",
     "load_app",
     "log_as_json",

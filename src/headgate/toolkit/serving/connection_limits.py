@@ -2,7 +2,8 @@
 
 uvicorn closes idle connections by itself, and waits for ever for the rest of a request. Its own
 protocol does all the work here; it is wrapped by one that keeps the time. A response may take as
-long as it needs: only a client that does not send, or does not read, is cut off.
+long as it needs: only a client that does not send, or does not read, is cut off. The limits
+themselves are `ConnectionLimits` in `base/listening.py`.
 """
 
 import asyncio

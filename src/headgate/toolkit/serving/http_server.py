@@ -1,7 +1,6 @@
 """Serves HTTP inside an event loop that also runs workers and handles the signals itself."""
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
@@ -13,7 +12,7 @@ from headgate.base.listening import ConnectionLimits
 from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG, fail
 from headgate.toolkit.serving.connection_limits import LimitedConnections
-from headgate.toolkit.serving.stopping import StoppableSite
+from headgate.toolkit.serving.stoppable_site import StoppableSite
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -25,7 +24,7 @@ DEFAULT_LIMITS = ConnectionLimits()
 def build_site(app: App, keys: KeyRing, public_url: str) -> "FastAPI":
     """Build the application's whole site; links are signed with `keys`.
 
-    `headgate.web` is in a higher layer than this module, so it is loaded by its address.
+    `headgate.web` is in a higher layer than this module, so it is imported by name when called.
     """
     try:
         server = import_module("headgate.web.server")
@@ -41,7 +40,8 @@ async def serve_http(
 ) -> AsyncIterator[None]:
     """Serve for the length of a block; requests that run at its end get `stop_s` to finish.
 
-    Responses without an end of their own are told of the end: see `toolkit/serving/stopping.py`.
+    Responses without an end of their own are told of the end: see
+    `toolkit/serving/stoppable_site.py`.
     """
     import uvicorn
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -75,15 +75,3 @@ async def serve_http(
         stopping.set()
         server.should_exit = True
         await task
-
-
-async def wait_for_stop() -> None:
-    """Wait for SIGTERM or SIGINT."""
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    try:
-        await stopped.wait()
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, for a command that finishes what it is doing before it ends."""
+"""Ctrl-C and SIGTERM: waiting for them, and finishing what a command is doing before it ends."""
 
 import asyncio
 import signal
@@ -39,4 +39,16 @@ def stop_on_signals(say: str = SENDING) -> Iterator[asyncio.Event]:
         raise typer.Exit(INTERRUPTED) from None
     finally:
         for number in handled:
+            loop.remove_signal_handler(number)
+
+
+async def wait_for_stop() -> None:
+    """Wait for SIGTERM or SIGINT."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        await stopped.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)

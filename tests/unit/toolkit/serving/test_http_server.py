@@ -1,8 +1,6 @@
 """Serving for the length of a block, in a loop that does other things too."""
 
 import asyncio
-import os
-import signal
 import sys
 
 import httpx2
@@ -12,18 +10,18 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from headgate import App
-from headgate.base.listening import address_of, listening
+from headgate.base.listening import listener_url, listening
 from headgate.secrets.keys import KeyRing
 from headgate.toolkit.commands.loading import CONFIG
-from headgate.toolkit.serving.http_server import build_site, serve_http, wait_for_stop
-from headgate.toolkit.serving.stopping import stopping_of
+from headgate.toolkit.serving.http_server import build_site, serve_http
+from headgate.toolkit.serving.stoppable_site import stopping_of
 
 
 async def test_it_serves_within_the_block_and_not_after() -> None:
     web = FastAPI()
     web.add_api_route("/", lambda: "here")
     with listening("127.0.0.1", 0) as listener:
-        url = address_of(listener)
+        url = listener_url(listener)
         async with httpx2.AsyncClient(trust_env=False) as client:
             async with serve_http(web, listener, stop_s=1):
                 assert (await client.get(url)).json() == "here"
@@ -43,22 +41,12 @@ async def test_a_response_without_an_end_learns_of_the_servers() -> None:
             # A minute: the test would take so long if the server had to wait for it.
             server = serve_http(endless, listener, stop_s=60)
             await server.__aenter__()
-            async with client.stream("GET", address_of(listener)) as answer:
+            async with client.stream("GET", listener_url(listener)) as answer:
                 pieces = answer.aiter_text()
                 assert await anext(pieces) == "begun"
                 async with asyncio.timeout(30):
                     await server.__aexit__(None, None, None)
                 assert "".join([each async for each in pieces]) == " and ended"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_the_wait_and_nothing_else(number: int) -> None:
-    waiting = asyncio.create_task(wait_for_stop())
-    await asyncio.wait([waiting], timeout=0)
-
-    os.kill(os.getpid(), number)
-
-    await asyncio.wait_for(waiting, 10)
 
 
 def test_the_site_is_put_together_by_its_address() -> None:

@@ -22,7 +22,7 @@ from headgate.base.log import get_logger
 from headgate.base.log_events import LogEvent
 from headgate.base.redact import describe_error
 from headgate.toolkit.api.problems import RETRY_AFTER_S, ProblemError
-from headgate.toolkit.serving.stopping import stopping_of
+from headgate.toolkit.serving.stoppable_site import stopping_of
 
 MEDIA_TYPE = EventSourceResponse.media_type
 #: The highest id that a database gives an event.
