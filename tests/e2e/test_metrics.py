@@ -26,7 +26,7 @@ class Watch:
 
 app = headgate.App("sqlite:///jobs.db", syncs=[headgate.Sync(name="history", source=Watch())])
 """
-SUBMIT = ("job", "submit", "history", "--user", "ada", "--connection", "c", "--mode", "history")
+SUBMIT = ("job", "submit", "history", "--user", "ada", "--mode", "history")
 DAYS = ("--from", "2024-01-01", "--to", "2024-01-10")
 CHUNKS = "headgate_chunk_duration_seconds_count"
 

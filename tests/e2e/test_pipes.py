@@ -50,7 +50,7 @@ def test_a_closed_pipe_is_no_failure(tmp_path: Path, command: str) -> None:
         )
 
     if "{job}" in command:
-        submit = shell(f"{headgate} job submit sync --user ada --connection c")
+        submit = shell(f"{headgate} job submit sync --user ada")
         command = command.format(job=submit.stdout.split()[0])
 
     # `true` reads nothing at all, so that even the first line finds nobody.

@@ -52,9 +52,7 @@ def worker(
 
 def submit(environment: Environment, folder: Path, days: str = "2024-01-10") -> str:
     arguments = ("--mode", "history", "--from", "2024-01-01", "--to", days, "--json")
-    told = headgate(
-        environment, folder, "job", "submit", "slow", "--user", "u", "--connection", "c", *arguments
-    )
+    told = headgate(environment, folder, "job", "submit", "slow", "--user", "u", *arguments)
     job_id: str = json.loads(told)["id"]
     return job_id
 
@@ -157,7 +155,7 @@ def test_a_second_sigterm_hands_the_chunk_back_at_once(
 def test_a_worker_keeps_to_its_lane(environment: Environment, tmp_path: Path) -> None:
     # Given a backfill that waits in the cold lane, and a worker for live work alone
     cold = submit(environment, tmp_path)
-    asked = ("job", "submit", "slow", "--user", "u", "--connection", "live", "--json")
+    asked = ("job", "submit", "slow", "--user", "live", "--json")
     hot = json.loads(headgate(environment, tmp_path, *asked))["id"]
     with worker(environment, tmp_path, "--lane", "hot") as process:
         assert "working on hot as" in process.stderr.readline()

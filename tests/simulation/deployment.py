@@ -40,12 +40,11 @@ from headgate.ports.jobs.breakers import BreakerStore
 from headgate.ports.jobs.events import EventStore
 from headgate.ports.jobs.store import JobStore
 from headgate.ports.limiter import Limiter
-from headgate.ports.outbox import OutboxStore
+from headgate.ports.outbox import OutboxStore, Sender
 from headgate.ports.records.coverage import CoverageStore
 from headgate.ports.records.receipts import ReceiptStore
 from headgate.ports.records.store import RecordStore
 from headgate.ports.schedules import ScheduleStore
-from headgate.ports.sender import Sender
 from headgate.ports.transport import Transport
 from headgate.ports.workers import WorkerStore
 from headgate.signals.local import LocalSignal

@@ -21,8 +21,8 @@ from headgate.ports.backend import Backend
 from headgate.ports.connections.auth import Vault
 from headgate.ports.connector import Provider
 from headgate.ports.limiter import Limiter
+from headgate.ports.outbox import Sender
 from headgate.ports.people.notification_links import NotificationLinks
-from headgate.ports.sender import Sender
 from headgate.ports.transport import Transport
 from headgate.system import System
 

@@ -1,4 +1,4 @@
-"""The store of messages and deliveries, under the promises of `ports/leases.py`."""
+"""The outbox: messages and deliveries, by the promises of `ports/leases.py`, and their sender."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -6,8 +6,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from headgate.model.delivery import Delivery, DeliveryChange, Message, TargetStop
+from headgate.model.delivery import Delivery, DeliveryChange, Message, SendOutcome, TargetStop
 from headgate.model.states import DeliveryState
+from headgate.model.target import Target, Topic
 from headgate.ports.leases import Leases
 
 
@@ -155,4 +156,12 @@ class OutboxStore(Leases[Delivery, DeliveryChange, None], Protocol):
 
     async def stopped_targets(self) -> Mapping[str, TargetStop]:
         """The targets that have stopped, by name."""
+        ...
+
+
+class Sender(Protocol):
+    """Sends messages."""
+
+    async def send(self, target: Target, topic: Topic, message: Message) -> SendOutcome:
+        """Send the message once; every problem is an outcome, never an error."""
         ...

@@ -204,7 +204,7 @@ async def test_a_database_that_does_not_answer_is_told_kindly(here: Here) -> Non
         async def get(self, job_id: str, *, user_id: str | None = None) -> Job:
             raise StoreUnavailable
 
-    force_setattr(here.app._runtime, "store", Away())
+    force_setattr(here.app._runtime, "jobs", Away())
     answer = await here.visitor.get(here.path())
     assert (answer.status, answer.headers.get("retry-after")) == (503, "30")
     assert "Try again in a minute" in answer.text

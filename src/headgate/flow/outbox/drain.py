@@ -31,8 +31,7 @@ from headgate.model.states import DELIVERY
 from headgate.model.target import Target
 from headgate.policy import deliveries as policy
 from headgate.policy.deliveries import RETRY_AFTER_S_MAX, DeliveryRetryPolicy
-from headgate.ports.outbox import OutboxStore, OutgoingMessage
-from headgate.ports.sender import Sender
+from headgate.ports.outbox import OutboxStore, OutgoingMessage, Sender
 
 #: After so many failures in a row, or as many as are sent at once, or a whole batch of them, the
 #: target is down.

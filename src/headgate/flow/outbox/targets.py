@@ -6,7 +6,7 @@ from typing import TypeVar
 from headgate.base.errors import ConfirmationMissing, InvalidInput
 from headgate.model.delivery import Message, SendOutcome
 from headgate.model.target import Target, Topic
-from headgate.ports.sender import Sender
+from headgate.ports.outbox import Sender
 
 Named = TypeVar("Named", Topic, Target)
 
