@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from headgate import App, Budget, JobRequest, Mode, Record, Secret, Sync
-from headgate.connectors.fitbit import FitbitApi, fitbit
-from headgate.connectors.strava import StravaApi, strava
+from headgate.connectors.fitbit import FitbitArguments, fitbit
+from headgate.connectors.strava import StravaArguments, strava
 from headgate.connectors.strava.api import BUDGET
 from headgate.ports.transport import Request, Response
 from headgate.systems.health_history.syncs import LIVE, NAME, health_history, health_history_live
@@ -40,7 +40,7 @@ NO_ACTIVITY = b"<TrainingCenterDatabase><Trackpoint/></TrainingCenterDatabase>"
 SPORTY = Shares(empty=0.0, exercise=1.0, second_exercise=0.0, manual=0.0)
 
 
-def fitbit_api(url: str = GOOGLE) -> FitbitApi:
+def fitbit_api(url: str = GOOGLE) -> FitbitArguments:
     """The application that the Google Health sandbox knows."""
     return fitbit(
         client_id=google_access.CLIENT_ID,
@@ -50,7 +50,7 @@ def fitbit_api(url: str = GOOGLE) -> FitbitApi:
     )
 
 
-def strava_api(url: str = STRAVA) -> StravaApi:
+def strava_api(url: str = STRAVA) -> StravaArguments:
     """The application that the Strava sandbox knows."""
     return strava(
         client_id=strava_access.CLIENT_ID,

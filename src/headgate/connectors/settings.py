@@ -30,7 +30,7 @@ def secret(value: SecretStr) -> Secret:
 
 
 def refuse_both(value: str | None, info: ValidationInfo, other: str) -> str | None:
-    """Return a setting that goes without the field `other`; ValueError if both are set."""
+    """Return the setting; ValueError if `other` is set too."""
     if value is not None and info.data.get(other) is not None:
         raise ValueError(f"leave it out, or HEADGATE_{other.upper()}: only one of them can be set")
     return value

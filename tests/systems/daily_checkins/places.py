@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from headgate import App, Schedule, Secret, System, SystemClock, WorkerSettings
 from headgate.base.clock import Clock
-from headgate.connectors.foursquare import FoursquareApi, checkins, foursquare, paging
+from headgate.connectors.foursquare import FoursquareArguments, checkins, foursquare, paging
 from headgate.connectors.foursquare.api import API_URL, AUTH_URL, NAME
 from headgate.connectors.foursquare.paging import PAGE_MAX
 from headgate.ports.transport import Request
@@ -35,7 +35,7 @@ CHECKINS = "/v2/users/self/checkins"
 BACK = f"{ORIGIN}/connected/foursquare"
 
 
-def api(**given: Any) -> FoursquareApi:
+def api(**given: Any) -> FoursquareArguments:
     """The client that the sandbox knows."""
     return foursquare(
         client_id=access.CLIENT_ID,

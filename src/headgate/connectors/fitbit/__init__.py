@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headgate.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headgate.connectors.fitbit.api import FitbitApi, fitbit
+    from headgate.connectors.fitbit.api import FitbitArguments, fitbit
     from headgate.connectors.fitbit.days import ROLLUPS, FitbitDays
     from headgate.connectors.fitbit.recent import DAYS_MAX, FitbitRecent
     from headgate.connectors.fitbit.settings import FitbitSettings
@@ -15,7 +15,7 @@ else:
 __all__ = [
     "DAYS_MAX",
     "ROLLUPS",
-    "FitbitApi",
+    "FitbitArguments",
     "FitbitDays",
     "FitbitRecent",
     "FitbitSettings",

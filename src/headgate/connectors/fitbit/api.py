@@ -49,7 +49,7 @@ BUDGET = Budget(
 )
 
 
-class FitbitApi(TypedDict):
+class FitbitArguments(TypedDict):
     """The arguments of a source of Fitbit."""
 
     name: str
@@ -67,7 +67,7 @@ def fitbit(
     redirect_uris: Sequence[str] = (),
     budget: Budget = BUDGET,
     url: str | None = None,
-) -> FitbitApi:
+) -> FitbitArguments:
     """Return the arguments of a Fitbit source; `url` is a sandbox in place of all three hosts."""
     auth = OAuth2(
         authorize_url=AUTHORIZE_URL if url is None else f"{url}/o/oauth2/v2/auth",
@@ -82,7 +82,7 @@ def fitbit(
         consent_params={"access_type": "offline", "prompt": "consent"},
         account_of=account_of,
     )
-    return FitbitApi(
+    return FitbitArguments(
         name=NAME,
         title=TITLE,
         base_url=f"{url or API_URL}/v4",

@@ -12,7 +12,7 @@ import msgspec
 
 from headgate.base.encoding import Json
 from headgate.base.errors import InvalidInput, Malformed, Terminal
-from headgate.connectors.fitbit.api import FitbitApi
+from headgate.connectors.fitbit.api import FitbitArguments
 from headgate.connectors.fitbit.days import read_days
 from headgate.connectors.http.source import ApiSource
 from headgate.model.job import Mode, Progress
@@ -45,7 +45,7 @@ class _Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class FitbitRecent(ApiSource):
     """The source: each chunk is up to a week, the newest days first."""
 
-    def __init__(self, *, days: int, **api: Unpack[FitbitApi]) -> None:
+    def __init__(self, *, days: int, **api: Unpack[FitbitArguments]) -> None:
         """Read the last so many days, today included."""
         if not 1 <= days <= DAYS_MAX:
             raise InvalidInput("days", f"must be between 1 and {DAYS_MAX}")

@@ -2,7 +2,7 @@
 
 from pydantic import SecretStr
 
-from headgate.connectors.fitbit.api import FitbitApi, fitbit
+from headgate.connectors.fitbit.api import FitbitArguments, fitbit
 from headgate.connectors.settings import ProviderSettings, ProviderUrl, secret
 
 
@@ -13,7 +13,7 @@ class FitbitSettings(ProviderSettings):
     fitbit_client_secret: SecretStr
     fitbit_url: ProviderUrl | None = None
 
-    def fitbit(self, public_url: str) -> FitbitApi:
+    def fitbit(self, public_url: str) -> FitbitArguments:
         """Return the arguments of a Fitbit source, whose users come back to `public_url`."""
         return fitbit(
             client_id=self.fitbit_client_id,

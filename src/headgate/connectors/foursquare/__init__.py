@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headgate.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headgate.connectors.foursquare.api import NAME, FoursquareApi, foursquare
+    from headgate.connectors.foursquare.api import NAME, FoursquareArguments, foursquare
     from headgate.connectors.foursquare.checkin import FoursquareVenue, parse_checkin
     from headgate.connectors.foursquare.checkins import OVERLAP, FoursquareCheckins
     from headgate.connectors.foursquare.settings import FoursquareSettings
@@ -15,7 +15,7 @@ else:
 __all__ = [
     "NAME",
     "OVERLAP",
-    "FoursquareApi",
+    "FoursquareArguments",
     "FoursquareCheckins",
     "FoursquareSettings",
     "FoursquareVenue",

@@ -39,7 +39,7 @@ _DETAIL_LENGTH_MAX = 200
 EPOCH_S_MAX = 253_402_300_799
 
 
-class FoursquareApi(TypedDict):
+class FoursquareArguments(TypedDict):
     """The arguments of a source of Foursquare."""
 
     name: str
@@ -58,7 +58,7 @@ def foursquare(
     redirect_uris: Sequence[str] = (),
     requests_per_day: int = REQUESTS_PER_DAY,
     url: str | None = None,
-) -> FoursquareApi:
+) -> FoursquareArguments:
     """Return the arguments of a Foursquare source; `url` is a sandbox in place of both hosts.
 
     A token is valid until its user revokes it, and cannot be renewed.
@@ -76,7 +76,7 @@ def foursquare(
         account_url=f"{base_url}/users/self?v={VERSION}",
         account_of=account_of,
     )
-    return FoursquareApi(
+    return FoursquareArguments(
         name=NAME,
         title=TITLE,
         base_url=base_url,
@@ -88,9 +88,9 @@ def foursquare(
 
 
 def read_counts(headers: Headers) -> Mapping[str, int]:
-    """Return how much of the user's hour is used.
+    """Return how many requests of the user's hourly limit are used; nothing for a refusal.
 
-    A refusal has none left, and says itself when to go on; by its count we would wait for an hour.
+    A refusal says itself when to go on; by its count, none left, we would wait for a whole hour.
     """
     return {} if headers.get(_RESET) else _read_used(headers)
 
@@ -142,7 +142,8 @@ def _by_type(response: Response, meta: FoursquareMeta) -> Verdict:
         case "rate_limit_exceeded":
             return Throttled(until=_reset_at(response.headers), limit=HOURLY.name)
         case "quota_exceeded":
-            # It ends with the UTC day, which is when the limit's window ends.
+            # It ends with the UTC day, which is when the limit's window ends. A limit's name does
+            # not depend on how many requests it allows.
             return Throttled(limit=daily(1).name)
         case "param_error" | "endpoint_error":
             return Terminal(f"Foursquare does not accept the request{_detail(meta)}")

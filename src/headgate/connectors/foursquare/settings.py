@@ -2,7 +2,7 @@
 
 from pydantic import Field, SecretStr
 
-from headgate.connectors.foursquare.api import REQUESTS_PER_DAY, FoursquareApi, foursquare
+from headgate.connectors.foursquare.api import REQUESTS_PER_DAY, FoursquareArguments, foursquare
 from headgate.connectors.settings import ProviderSettings, ProviderUrl, secret
 
 
@@ -15,7 +15,7 @@ class FoursquareSettings(ProviderSettings):
     #: What the application may ask in a day; a client that Foursquare has not verified has less.
     foursquare_requests_per_day: int = Field(default=REQUESTS_PER_DAY, ge=1)
 
-    def foursquare(self, public_url: str) -> FoursquareApi:
+    def foursquare(self, public_url: str) -> FoursquareArguments:
         """Return the arguments of a Foursquare source, whose users come back to `public_url`."""
         return foursquare(
             client_id=self.foursquare_client_id,

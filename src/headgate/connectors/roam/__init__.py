@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from headgate.base.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from headgate.connectors.roam.api import NAME, RoamApi, SlowRequest, roam
+    from headgate.connectors.roam.api import NAME, RoamArguments, SlowRequest, roam
     from headgate.connectors.roam.linear_text import LinearText, linearise
     from headgate.connectors.roam.pages import (
         PULL_MAX,
@@ -25,7 +25,7 @@ __all__ = [
     "LinearText",
     "ListedPage",
     "PulledPages",
-    "RoamApi",
+    "RoamArguments",
     "RoamPage",
     "RoamSettings",
     "SlowRequest",

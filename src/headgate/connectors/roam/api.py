@@ -59,7 +59,7 @@ class SlowRequest(Transient):
     retry_after_s = SLOW_S
 
 
-class RoamApi(TypedDict):
+class RoamArguments(TypedDict):
     """The arguments of a source of Roam."""
 
     name: str
@@ -72,14 +72,14 @@ class RoamApi(TypedDict):
     timeouts: Timeouts
 
 
-def roam(*, requests_per_min: int = REQUESTS_PER_MIN, url: str = URL) -> RoamApi:
+def roam(*, requests_per_min: int = REQUESTS_PER_MIN, url: str = URL) -> RoamArguments:
     """Return the arguments of a Roam source; `url` may be a sandbox.
 
     Each graph has so many requests a minute. Roam does not say when its minutes begin, so that ours
     are rolling.
     """
     limit = Limit(requests_per_min, per="min", scope=Scope.CONNECTION, rolling=True)
-    return RoamApi(
+    return RoamArguments(
         name=NAME,
         title=TITLE,
         base_url=f"{url}/api/graph",

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from headgate.connectors.roam.api import REQUESTS_PER_MIN, URL, RoamApi, roam
+from headgate.connectors.roam.api import REQUESTS_PER_MIN, URL, RoamArguments, roam
 from headgate.connectors.settings import ProviderSettings, ProviderUrl
 
 
@@ -12,6 +12,6 @@ class RoamSettings(ProviderSettings):
     roam_url: ProviderUrl = URL
     roam_requests_per_min: int = Field(default=REQUESTS_PER_MIN, ge=1)
 
-    def roam(self) -> RoamApi:
+    def roam(self) -> RoamArguments:
         """Return the arguments of a Roam source."""
         return roam(requests_per_min=self.roam_requests_per_min, url=self.roam_url.rstrip("/"))

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
         parse_activity,
         read_activity,
     )
-    from headgate.connectors.strava.api import NAME, READ_SCOPES, UPLOAD_SCOPES, StravaApi, strava
+    from headgate.connectors.strava.api import (
+        NAME,
+        READ_SCOPES,
+        UPLOAD_SCOPES,
+        StravaArguments,
+        strava,
+    )
     from headgate.connectors.strava.settings import StravaSettings
     from headgate.connectors.strava.streams import StreamAttributes, fetch_streams
     from headgate.connectors.strava.uploads import StravaUploads
@@ -25,7 +31,7 @@ __all__ = [
     "READ_SCOPES",
     "UPLOAD_SCOPES",
     "StravaActivity",
-    "StravaApi",
+    "StravaArguments",
     "StravaSettings",
     "StravaUploads",
     "StreamAttributes",

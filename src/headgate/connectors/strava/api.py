@@ -49,7 +49,7 @@ COUNTS = read_all(
 )
 
 
-class StravaApi(TypedDict):
+class StravaArguments(TypedDict):
     """The arguments of a source or a destination of Strava."""
 
     name: str
@@ -69,7 +69,7 @@ def strava(
     scopes: Sequence[str] = SCOPES,
     budget: Budget = BUDGET,
     url: str = URL,
-) -> StravaApi:
+) -> StravaArguments:
     """Return the arguments of a Strava source or destination; `url` may be a sandbox."""
     auth = OAuth2(
         authorize_url=f"{url}/oauth/authorize",
@@ -85,7 +85,7 @@ def strava(
         error_of=error_of,
         account_of=account_of,
     )
-    return StravaApi(
+    return StravaArguments(
         name=NAME,
         title=TITLE,
         base_url=f"{url}/api/v3",

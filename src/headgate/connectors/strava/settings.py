@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic import SecretStr
 
 from headgate.connectors.settings import ProviderSettings, ProviderUrl, secret
-from headgate.connectors.strava.api import SCOPES, URL, StravaApi, strava
+from headgate.connectors.strava.api import SCOPES, URL, StravaArguments, strava
 
 
 class StravaSettings(ProviderSettings):
@@ -15,7 +15,7 @@ class StravaSettings(ProviderSettings):
     strava_client_secret: SecretStr
     strava_url: ProviderUrl = URL
 
-    def strava(self, public_url: str, scopes: Sequence[str] = SCOPES) -> StravaApi:
+    def strava(self, public_url: str, scopes: Sequence[str] = SCOPES) -> StravaArguments:
         """Return the arguments of a Strava connector, whose users come back to `public_url`."""
         return strava(
             client_id=self.strava_client_id,

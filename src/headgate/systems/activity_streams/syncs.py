@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headgate import Collection, ItemRetryPolicy, Lane, Mode, RetryPolicy, Sync
-from headgate.connectors.strava import READ_SCOPES, StravaApi
+from headgate.connectors.strava import READ_SCOPES, StravaArguments
 from headgate.systems.activity_streams.attempts import log_attempt
 from headgate.systems.activity_streams.backfill import StravaStreams
 from headgate.systems.activity_streams.live import StravaLive
@@ -30,7 +30,7 @@ STREAM_ITEMS = Collection(
 ACTIVITY_ITEMS = Collection(name=ACTIVITIES, title="Activities in full")
 
 
-def activity_streams(strava: StravaApi) -> tuple[Sync, Sync]:
+def activity_streams(strava: StravaArguments) -> tuple[Sync, Sync]:
     """Return the live sync and the streams sync of one client at Strava."""
     return (
         Sync(

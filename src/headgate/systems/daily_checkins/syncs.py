@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from headgate import Mode, RetryPolicy, Sync
-from headgate.connectors.foursquare import OVERLAP, FoursquareApi, FoursquareCheckins
+from headgate.connectors.foursquare import OVERLAP, FoursquareArguments, FoursquareCheckins
 from headgate.systems.daily_checkins.names import SYNC
 from headgate.systems.daily_checkins.reporting import log_end, log_start
 from headgate.systems.daily_checkins.settings import DailyCheckinsSettings
@@ -24,7 +24,7 @@ RETRY = RetryPolicy(
 )
 
 
-def daily_checkins(foursquare: FoursquareApi, *, overlap: timedelta = OVERLAP) -> Sync:
+def daily_checkins(foursquare: FoursquareArguments, *, overlap: timedelta = OVERLAP) -> Sync:
     """Return the sync of one client at Foursquare."""
     return Sync(
         name=SYNC,

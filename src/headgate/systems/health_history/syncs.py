@@ -7,8 +7,8 @@ other knows of it.
 from collections.abc import Sequence
 
 from headgate import DayCost, Lane, Mode, Sync
-from headgate.connectors.fitbit import ROLLUPS, FitbitApi, FitbitDays, FitbitRecent
-from headgate.connectors.strava import UPLOAD_SCOPES, StravaApi, StravaUploads
+from headgate.connectors.fitbit import ROLLUPS, FitbitArguments, FitbitDays, FitbitRecent
+from headgate.connectors.strava import UPLOAD_SCOPES, StravaArguments, StravaUploads
 from headgate.systems.health_history.settings import LIVE_DAYS, HealthHistorySettings
 
 NAME, LIVE = "health-history", "health-history-live"
@@ -31,7 +31,7 @@ DAY_COSTS = (
 )
 
 
-def health_history(*, fitbit: FitbitApi, strava: StravaApi, name: str = NAME) -> Sync:
+def health_history(*, fitbit: FitbitArguments, strava: StravaArguments, name: str = NAME) -> Sync:
     """Return the sync from a user's Fitbit to their Strava, for these two clients."""
     return Sync(
         name=name,
@@ -45,7 +45,7 @@ def health_history(*, fitbit: FitbitApi, strava: StravaApi, name: str = NAME) ->
 
 
 def health_history_live(
-    *, fitbit: FitbitApi, strava: StravaApi, days: int = LIVE_DAYS, name: str = LIVE
+    *, fitbit: FitbitArguments, strava: StravaArguments, days: int = LIVE_DAYS, name: str = LIVE
 ) -> Sync:
     """Return the sync that keeps the last `days` fresh, for the same two clients."""
     return Sync(

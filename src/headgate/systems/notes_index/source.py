@@ -23,7 +23,7 @@ from headgate import (
     Record,
     Terminal,
 )
-from headgate.connectors.roam import PulledPages, RoamApi, linearise, list_pages, pull_pages
+from headgate.connectors.roam import PulledPages, RoamArguments, linearise, list_pages, pull_pages
 from headgate.systems.notes_index.graph_index import GraphIndex, GraphIndexes
 from headgate.systems.notes_index.page_record import GonePage, PageRecord, to_record
 from headgate.systems.notes_index.plan import (
@@ -56,7 +56,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RoamNotes(ApiSource):
     """The pages of users' Roam graphs that their indexes do not have yet."""
 
-    def __init__(self, indexes: GraphIndexes, *, batch: int, **roam: Unpack[RoamApi]) -> None:
+    def __init__(self, indexes: GraphIndexes, *, batch: int, **roam: Unpack[RoamArguments]) -> None:
         """Compare graphs with `indexes`, and read `batch` pages with each request."""
         super().__init__(**roam)
         self.indexes = indexes

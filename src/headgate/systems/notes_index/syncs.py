@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headgate import Lane, Mode, Sync
-from headgate.connectors.roam import RoamApi
+from headgate.connectors.roam import RoamArguments
 from headgate.connectors.vectors import Embedder, WordLlamaEmbedder
 from headgate.systems.notes_index.destination import PageIndex
 from headgate.systems.notes_index.graph_index import GraphIndexes
@@ -15,7 +15,7 @@ NAME = "notes-index"
 CHUNK_S_MAX = 900.0
 
 
-def notes_index(roam: RoamApi, indexes: GraphIndexes, *, batch: int) -> Sync:
+def notes_index(roam: RoamArguments, indexes: GraphIndexes, *, batch: int) -> Sync:
     """Return the sync that keeps these indexes up to date with users' graphs."""
     return Sync(
         name=NAME,

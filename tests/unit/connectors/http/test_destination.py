@@ -21,7 +21,7 @@ from headgate import (
 from headgate.base.clock import ManualClock
 from headgate.connectors.auth.oauth import OAuth2
 from headgate.connectors.fitbit import FitbitDays, fitbit
-from headgate.connectors.strava import StravaApi, StravaUploads, strava
+from headgate.connectors.strava import StravaArguments, StravaUploads, strava
 from headgate.connectors.strava.api import SCOPES
 from headgate.flow.registry import Registry, auth_of, budget_of, title_of
 from headgate.ports.connector import Provider
@@ -42,7 +42,7 @@ def batch(records: Sequence[Record] = (), **fields: Any) -> Batch:
     )
 
 
-def strava_of(**more: Any) -> StravaApi:
+def strava_of(**more: Any) -> StravaArguments:
     given: dict[str, Any] = {"client_id": "1", "client_secret": Secret("s"), **more}
     return strava(**given)
 
