@@ -27,9 +27,11 @@ T = TypeVar("T")
 GROUP_MAX = 512
 #: A checkpoint is made after so many changed rows: a log of a few megabytes.
 CHECKPOINT_CHANGES = 4_000
-#: Another process has the lock, and did not give it back while this one waited: it may be frozen.
+#: SQLite's codes for a locked database: another process has the lock, and did not give it back
+#: while this one waited. It may be frozen.
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
+#: How an operation ended: when called, it returns the value or raises the error.
 Outcome = Callable[[], Any]
 _Request = tuple[Operation[Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
 
@@ -140,7 +142,7 @@ class Checkpoints:
         """Connect to `file` by `engine`, when the first checkpoint is due."""
         self._engine = engine
         self._file = file
-        self._lock: Connection | None = None
+        self._lock_connection: Connection | None = None
         self._changes = 0
 
     def make_if_due(self, connection: Connection) -> None:
@@ -152,9 +154,9 @@ class Checkpoints:
         try:
             # A connection to a file that is gone would make a new, empty one in its place.
             self._file.check()
-            if self._lock is None:
-                self._lock = self._engine.connect()
-            lock = raw_connection(self._lock)
+            if self._lock_connection is None:
+                self._lock_connection = self._engine.connect()
+            lock = raw_connection(self._lock_connection)
             lock.execute("BEGIN IMMEDIATE")
             try:
                 # Passive: it waits for no reader, and leaves to the next what it could not move.

@@ -87,9 +87,9 @@ async def test_a_checkpoint_that_cannot_be_made_harms_nothing(
     def write_twice(tx: Connection) -> None:
         add(tx)
         checkpoints.make_if_due(tx)
-        assert checkpoints._lock is not None
+        assert checkpoints._lock_connection is not None
         # The second finds its connection closed.
-        raw_connection(checkpoints._lock).close()
+        raw_connection(checkpoints._lock_connection).close()
         add(tx)
         checkpoints.make_if_due(tx)
 
