@@ -150,7 +150,7 @@ def export_records(
 ) -> None:
     """Print all records that match, however many there are.
 
-    With --json it is JSON Lines too, and a mistake is printed as JSON.
+    With --json it is JSON Lines too, and an error is printed as JSON.
     """
     which = _which(sync, user, connection, key_prefix, since, until)
     form = ExportFormat.JSONL if json else form

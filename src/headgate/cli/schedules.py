@@ -45,12 +45,12 @@ commands = typer.Typer(
 
 #: One less than the store's limit: one more is read, to know whether there are more.
 PAGE_MAX = LIST_MAX - 1
-#: The lines of a plan that a person reads.
-SHOWN = 20
+#: The users of a plan that are listed for a person.
+PLAN_USERS_SHOWN = 20
 
 NameArgument = Annotated[str, typer.Argument(help="The schedule's name.", metavar="NAME")]
 ByOption = Annotated[str, typer.Option(help="Who does this, for those who ask later.")]
-ShownOption = Annotated[
+PlanLimitOption = Annotated[
     int, typer.Option("--limit", help="How many users to list, at most.", min=1, max=PLAN_MAX)
 ]
 
@@ -96,7 +96,7 @@ def show(
 @example("headgate schedule plan nightly")
 def plan(
     name: NameArgument,
-    limit: ShownOption = SHOWN,
+    limit: PlanLimitOption = PLAN_USERS_SHOWN,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -112,7 +112,7 @@ def run_now(
         bool, typer.Option("--dry-run", help="Show the plan, and start nothing.")
     ] = False,
     by: ByOption = "command line",
-    limit: ShownOption = SHOWN,
+    limit: PlanLimitOption = PLAN_USERS_SHOWN,
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -142,7 +142,7 @@ def pause(
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Let a schedule fire nothing until it is resumed; jobs that it has queued before run."""
+    """Stop a schedule from firing until it is resumed; jobs already queued still run."""
 
     async def change(opened: App) -> ScheduleView:
         return await opened.schedules.pause(name, by=by, reason=reason)
@@ -289,7 +289,7 @@ def _plan_lines(plan: PlanView) -> list[str]:
             f"requests a day: {fresh.requests_needed_a_day:,} needed, "
             f"{'any number' if allowed is None else f'{allowed:,}'} allowed"
         )
-        for each in fresh.stale[:SHOWN]:
+        for each in fresh.stale[:PLAN_USERS_SHOWN]:
             since = "never" if each.succeeded_at is None else format_time(each.succeeded_at)
             lines.append(f"too old: {each.user_id} (last success: {since})")
     return lines

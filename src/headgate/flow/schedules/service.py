@@ -123,7 +123,7 @@ class Schedules:
         return fired.tick
 
     async def pause(self, name: str, *, by: str, reason: str | None = None) -> ScheduleView:
-        """Let the schedule fire nothing until it is resumed; nothing changes if it is paused.
+        """Stop the schedule from firing until it is resumed; nothing changes if it is paused.
 
         Jobs that it has queued before run as planned. `by` says who pauses it.
         """
