@@ -243,3 +243,11 @@ def test_the_reserve_of_a_rolling_window_does_not_shrink(amount: int, now: int) 
     place = now // windows.stretch_ms(limit)
 
     assert windows.reserve(limit, {}, place, now, decays=True) == amount - 1
+
+
+def test_live_work_of_a_window_long_ago_keeps_no_reserve() -> None:
+    place = windows.REMEMBERED + 1
+    forgotten = {"0": Bucket(hot=50)}
+
+    assert windows._live_need(forgotten, place, 0.5) == windows._live_need({}, place, 0.5)
+    assert windows._live_need(forgotten, place - 1, 0.5) > windows._live_need({}, place, 0.5)
